@@ -1,0 +1,1 @@
+"""The command line: arguments to one call in app, render, exit code."""

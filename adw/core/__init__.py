@@ -1,0 +1,1 @@
+"""Pure rules: what runs next, graphs, contracts. No I/O, no clock."""

@@ -1,0 +1,163 @@
+"""A compiled workflow: plain frozen data that `decide` reads and `definitions/<id>.graph.json` keeps.
+
+Made by `adw.core.compile` from a workflow file; loaded again without networkx, pydantic or YAML.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+FORMAT: Final = 1  # of the JSON form; another number means: compile again from the pin
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a failed attempt is tried again."""
+
+    attempts: int = 1
+    """Tries in all, the first included."""
+    delay_s: float = 0.0
+    factor: float = 1.0
+    max_delay_s: float = 60.0
+    on: frozenset[str] | None = None
+    """Failure kinds that are tried again; None: every kind that may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Which phase mends a failure, and how often."""
+
+    phase: str
+    rounds: int
+    back_to: str | None = None
+    """Where a successful repair leads back to; None: the owner itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase: the rule's part first, then what its process is."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    when: str | None = None
+    """Expression over state fields and outcomes of needs; None: always."""
+    retry: Retry = Retry()
+    repair: Repair | None = None
+    allow_failure: bool = False
+    gate: bool = False
+    writes: bool = True
+    argv: tuple[str, ...] = ()
+    """Command of a `run` phase, with `{name}` templates; `("sh", "-euc", script)` for a string."""
+    use: str | None = None
+    """Built-in phase program, such as `commit`."""
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str | None = None
+    """Relative to the worktree; None: the worktree."""
+    timeout_s: float | None = None
+    idle_timeout_s: float | None = None
+    ensure: tuple[tuple[str, ...], ...] = ()
+    """Post-conditions: ("changed",), ("committed",), ("clean",), or an argv that must exit 0."""
+    on_retry: str = "keep"
+    """`keep` or `reset` the worktree before another attempt."""
+    digest: str = ""
+    """SHA-256 hex of the phase's own keys; tells at chaining whether its result still stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All phases and the shape that deciding needs."""
+
+    name: str
+    phases: Mapping[str, Phase]
+    """In declared order."""
+    order: tuple[str, ...]
+    """All but repair phases, each after what it needs."""
+    max_parallel: int
+    owners: Mapping[str, tuple[str, ...]]
+    """Repair phase to the phases that name it."""
+    dependents: Mapping[str, tuple[str, ...]]
+    """Phase to the phases that directly need it."""
+    enclosing: Mapping[str, tuple[str, ...]]
+    """Owner to the owners of loops strictly around its own."""
+
+    def target(self, owner: str) -> str:
+        """Where a repair for `owner` leads back to."""
+        repair = self.phases[owner].repair
+        assert repair is not None, owner
+        return repair.back_to or owner
+
+
+def to_json(graph: Graph) -> dict[str, Any]:
+    """The graph as JSON-ready data; `from_json` gives an equal graph."""
+    return {
+        "format": FORMAT,
+        "name": graph.name,
+        "max_parallel": graph.max_parallel,
+        "order": list(graph.order),
+        "owners": {k: list(v) for k, v in graph.owners.items()},
+        "dependents": {k: list(v) for k, v in graph.dependents.items()},
+        "enclosing": {k: list(v) for k, v in graph.enclosing.items()},
+        "phases": [_phase_to_json(p) for p in graph.phases.values()],
+    }
+
+
+def from_json(data: dict[str, Any]) -> Graph | None:
+    """Read what `to_json` wrote; None where another format wrote it."""
+    if data.get("format") != FORMAT:
+        return None
+    phases = [_phase_from_json(p) for p in data["phases"]]
+    return Graph(
+        name=data["name"],
+        phases={p.name: p for p in phases},
+        order=tuple(data["order"]),
+        max_parallel=data["max_parallel"],
+        owners={k: tuple(v) for k, v in data["owners"].items()},
+        dependents={k: tuple(v) for k, v in data["dependents"].items()},
+        enclosing={k: tuple(v) for k, v in data["enclosing"].items()},
+    )
+
+
+def _phase_to_json(phase: Phase) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": phase.name, "digest": phase.digest}
+    for name, default in _DEFAULTS.items():
+        value = getattr(phase, name)
+        if value != default:
+            found[name] = value
+    if phase.retry != Retry():
+        on = phase.retry.on
+        found["retry"] = [
+            phase.retry.attempts,
+            phase.retry.delay_s,
+            phase.retry.factor,
+            phase.retry.max_delay_s,
+            None if on is None else sorted(on),
+        ]
+    if phase.repair:
+        found["repair"] = [phase.repair.phase, phase.repair.rounds, phase.repair.back_to]
+    return found
+
+
+def _phase_from_json(data: dict[str, Any]) -> Phase:
+    found = dict(data)
+    for name in ("needs", "argv"):
+        if name in found:
+            found[name] = tuple(found[name])
+    for name in ("env", "ensure"):
+        if name in found:
+            found[name] = tuple(tuple(item) for item in found[name])
+    if "retry" in found:
+        attempts, delay, factor, max_delay, on = found["retry"]
+        on = None if on is None else frozenset(on)
+        found["retry"] = Retry(attempts, delay, factor, max_delay, on)
+    if "repair" in found:
+        found["repair"] = Repair(*found["repair"])
+    return Phase(**found)
+
+
+_DEFAULTS: Final = {
+    name: getattr(Phase("x"), name)
+    for name in (
+        "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "env", "cwd",
+        "timeout_s", "idle_timeout_s", "ensure", "on_retry",
+    )
+}  # fmt: skip

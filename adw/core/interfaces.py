@@ -1,0 +1,150 @@
+"""What the engine knows of the rooms above it: Protocols and the values that cross them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """All that a supervisor must know of one attempt; crosses its socket as JSON."""
+
+    child_id: str
+    """`<phase>-<attempt>`; also the value of ADW_CHILD, by which strays are found."""
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """The whole environment of the body."""
+    cwd: str
+    """Absolute path."""
+    attempt_dir: str
+    """Absolute; holds attempt.jsonl, and takes stdout.log and stderr.log."""
+    sync_files: tuple[str, ...]
+    """Absolute paths that the supervisor fsyncs before it reads "go"."""
+    sync_dirs: tuple[str, ...]
+    timeout_s: float | None = None
+    """Wall limit of body and `ensure` together."""
+    idle_timeout_s: float | None = None
+    """Longest silence on stdout and stderr together."""
+    grace_s: float = 5.0
+    """From SIGTERM to SIGKILL when the tree is ended."""
+    ensure: tuple[tuple[str, ...], ...] = ()
+    """Commands run after exit 0, in `cwd` and `env`, each of which must exit 0."""
+    redact: tuple[str, ...] = ()
+    """Secret values to blot out of the logs."""
+    head_bytes: int = 4 << 20
+    """How much of the beginning of each log is kept."""
+    tail_bytes: int = 1 << 20
+    """How much of the end of each log is kept beyond `head_bytes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """The supervisor's observation: the exit line of attempt.jsonl."""
+
+    reason: str | None
+    """None: body and `ensure` exited 0; else exit, timeout, idle, signal, oom, contract,
+    spawn_failed, interrupted (no body was started), stopped (somebody asked)."""
+    started_at: str | None
+    ended_at: str
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    """For people: which `ensure` command failed, why the program could not be started."""
+    survivors: tuple[int, ...] = ()
+    """Processes of the tree that could not be ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt is over: its exit line is written (not yet durable), or never will be."""
+
+    child_id: str
+    record: ExitRecord | None
+    """None: the supervisor died without an exit line."""
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEnd:
+    """What became of the processes of an attempt whose supervisor is dead."""
+
+    proved: bool
+    """False in mode `tag` when nursery and supervisor were both killed in this boot."""
+    survivors: tuple[int, ...] = ()
+
+
+class Supervision(Protocol):
+    """Starts attempts, waits for them, stops them; the real one is adw.supervise.local."""
+
+    tree_end: str
+    """`cgroup` or `tag`."""
+
+    def hand_over(self, spec: LaunchSpec, lock_fd: int) -> None:
+        """Give an attempt, with its locked attempt.jsonl, to an idle or a new supervisor.
+
+        The caller's descriptor is closed. Nothing runs before `go`.
+        """
+
+    def go(self, child_id: str) -> None:
+        """Let the body start."""
+
+    def adopt(self, child_id: str, attempt_dir: str, supervisor: Mapping[str, Any]) -> bool:
+        """Watch an attempt that another orchestrator started.
+
+        Args:
+            child_id: Its name.
+            attempt_dir: Its directory.
+            supervisor: The supervisor line of its attempt.jsonl.
+
+        Returns:
+            False where no such supervisor lives: the caller looks at the file again.
+        """
+
+    def wait(self, timeout_s: float | None) -> Sequence[Ended]:
+        """Sleep until an attempt is over, a descriptor of `wake_fds` is readable or time is up."""
+
+    def await_durable(self, child_ids: Sequence[str]) -> None:
+        """Block until the exit lines of these ended attempts are on disk.
+
+        Raises:
+            StoreError: A supervisor said that its sync failed.
+        """
+
+    def stop(self, child_id: str) -> None:
+        """Ask for the end of a running attempt; `wait` tells when it is over."""
+
+    def end_tree(self, child_id: str, lines: Sequence[Mapping[str, Any]]) -> TreeEnd:
+        """End what a dead supervisor left, by the lines of its attempt.jsonl."""
+
+    def close(self) -> None:
+        """Let idle supervisors go; running attempts live on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What was seen of the worktree."""
+
+    head: str | None
+    """Commit that HEAD names."""
+    fingerprint: str | None = None
+    """Id of HEAD, tracked and untracked content together; None where nobody asked."""
+
+
+class Workspace(Protocol):
+    """The run's worktree; the real one is adw.workspace.worktree."""
+
+    path: str
+    """Absolute."""
+
+    def check(self) -> Tree:
+        """Assert top level, git directory and branch.
+
+        Raises:
+            WorktreeError: It is not the tree that the state names.
+        """
+
+    def fingerprint(self) -> str:
+        """Id of all content, tracked and untracked; equal ids mean nothing changed."""
+
+    def clean(self) -> bool:
+        """Whether nothing is modified, staged or untracked."""

@@ -1,0 +1,1 @@
+"""Where issues come from and results go."""

@@ -1,0 +1,1 @@
+"""Nursery, supervisors, and the end of process trees."""

@@ -1,0 +1,1 @@
+"""Git, worktrees and network ports."""
