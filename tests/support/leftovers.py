@@ -1,0 +1,115 @@
+"""Finds, and ends, what a test left behind: processes, control groups, mounts.
+
+A process belongs to a test when it is a child of this one, or when its environment names this
+worker's temporary directory (every run's ADW_STATE_ROOT does), or when it works there.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from typing import Final
+
+MARK: Final = "TESTS_BASE"  # not ADW_…: phases do not inherit those
+_PATIENCE_S: Final = 5.0  # a supervisor that is told to go needs a moment
+_CGROUP_ROOT: Final = "/sys/fs/cgroup"
+
+
+def end_processes(parent: int, base: str | None) -> list[str]:
+    """Wait for processes of the test to go; kill those that stay, and describe them.
+
+    Args:
+        parent: Id of this process, whose children count.
+        base: Temporary directory of this worker; None: only children are looked for.
+    """
+    if base is None and not _has_children():
+        return []
+    deadline = time.monotonic() + _PATIENCE_S
+    while found := _find(parent, base):
+        _reap()
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    told = [_describe(pid) for pid in found]
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 1
+    while found and _find(parent, base) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    _reap()
+    return told
+
+
+def cgroups() -> frozenset[str]:
+    """Paths of all control groups whose name is adw's."""
+    found: set[str] = set()
+    for top, names, _ in os.walk(_CGROUP_ROOT):
+        found.update(os.path.join(top, n) for n in names if n.startswith("adw"))
+    return frozenset(found)
+
+
+def mounts() -> frozenset[str]:
+    """Mount points of this process."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return frozenset(line.split()[4] for line in file)
+
+
+def empty(directory: str) -> None:
+    """Remove everything in a directory."""
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _reap() -> None:
+    # A zombie that nobody waits for any more is not left behind, only untidy.
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _find(parent: int, base: str | None) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == parent:
+            continue
+        stat = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+        if not stat or stat[0] in {b"Z", b"X"}:
+            continue
+        if int(stat[1]) == parent or (base is not None and _works_in(name, base)):
+            found.append(int(name))
+    return found
+
+
+def _works_in(pid: str, base: str) -> bool:
+    with contextlib.suppress(OSError):
+        if os.readlink(f"/proc/{pid}/cwd").startswith(base + "/"):
+            return True
+    environ = _read(f"/proc/{pid}/environ")
+    # The workers of xdist run beside this one, each with its own base beneath the controller's.
+    return f"={base}/".encode() in environ or f"{MARK}={base}\0".encode() in environ
+
+
+def _describe(pid: int) -> str:
+    command = _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+    return f"{pid}: {command or '(no command line)'}"
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
