@@ -330,6 +330,7 @@ class CancelFailed(EnvironmentFault):
 
     code = "cancel.failed"
     text = "run `{adw_id}` is not cancelled: {reason}"
+    why = ""
 
 
 class SuperviseError(EnvironmentFault):
@@ -337,6 +338,7 @@ class SuperviseError(EnvironmentFault):
 
     code = "supervise.failed"
     text = "no supervisor could be started: {reason}"
+    why = ""
 
 
 def suggestion(name: str, known: list[str]) -> str | None:
