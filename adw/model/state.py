@@ -55,6 +55,14 @@ def _number(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
+def _version(value: object) -> object:
+    # A Literal takes what is equal to it, so `true` and `1.0` would pass.
+    if type(value) is not int:
+        message = "a whole number is expected"
+        raise ValueError(message)
+    return value
+
+
 def _class(value: object) -> object:
     return value[1:] if isinstance(value, str) and value.startswith("/") else value
 
@@ -128,11 +136,11 @@ class HistoryEntry(Document):
 class ADWStateData(Document):
     """Identity and correlation of one run, and what its phases did."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Annotated[Literal[1], BeforeValidator(_version)] = 1
     """Version of this document; missing means the given form, read as 1."""
     adw_id: Id
     """The run's ID, and the name of its directory."""
-    issue_number: Annotated[int | None, BeforeValidator(_number), Field(ge=1)] = None
+    issue_number: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_number)] = None
     """Number of the issue; null for a run of `--task`."""
     issue_class: Annotated[IssueClass | None, BeforeValidator(_class)] = None
     """Kind of the issue, which names the branch's prefix."""
@@ -148,7 +156,7 @@ class ADWStateData(Document):
     """Leased port for a front end."""
     model_set: ModelSet = "base"
     """Which models the roles map to."""
-    all_adws: Annotated[list[Id], Field(max_length=10_000, default_factory=list)]
+    all_adws: Annotated[list[Id], Field(max_length=10_000)] = Field(default_factory=list)
     """Runs that belong together, without duplicates."""
     workflow: (
         Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_-]{0,63}@[0-9a-f]{64}\z")] | None
@@ -156,9 +164,9 @@ class ADWStateData(Document):
     """`<name>@<definition id>`; null in a state written elsewhere."""
     updated_at: Instant | None = None
     """When this version was written."""
-    phase_history: Annotated[
-        list[HistoryEntry], Field(max_length=MAX_ENTRIES, default_factory=list)
-    ]
+    phase_history: Annotated[list[HistoryEntry], Field(max_length=MAX_ENTRIES)] = Field(
+        default_factory=list
+    )
     """Append-only; order is position, never a time."""
 
     @model_validator(mode="after")
