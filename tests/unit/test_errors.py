@@ -105,6 +105,14 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: use `run`"
         ),
     ),
+    errors.NotYetKey: (
+        {"name": "include", "file": "workflows/sdlc.yaml", "line": 3, "column": 1, "fix": None},
+        2,
+        (
+            "error: `include` is not supported yet by this version of adw\n"
+            "  at: workflows/sdlc.yaml:3:1"
+        ),
+    ),
     errors.DefinitionChanged: (
         {
             "adw_id": "cc73faf1",
@@ -273,7 +281,7 @@ def test_the_message_is_exactly_this(kind: type[AdwError]) -> None:
 
 
 def test_codes_are_dotted_and_each_belongs_to_one_class() -> None:
-    codes = [kind.code for kind in family(AdwError)]
+    codes = [kind.code for kind in family(AdwError) if "code" in vars(kind)]
 
     assert len(codes) == len(set(codes))
     assert all(code.replace(".", "").replace("_", "").isalpha() for code in codes)

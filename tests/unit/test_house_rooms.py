@@ -120,7 +120,7 @@ def test_only_store_files_changes_the_disk() -> None:
 
 MAY_CHANGE_DISK = {
     "adw/store/files.py",
-    "adw/supervise/cgroup.py",  # control groups are directories of the kernel, not of a disk
+    "adw/supervise/cgroups.py",  # control groups are directories of the kernel, not of a disk
 }
 
 
