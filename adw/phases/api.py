@@ -1,0 +1,146 @@
+"""What a phase program is given, and how it says what came of it.
+
+For programs in Python that run as a phase:
+
+    from adw.phases.api import Context, write_result
+
+    context = Context.from_env()
+    ...
+    write_result(summary="built 3 pages", data={"pages": 3})
+
+Standard library and `store.files` only; importing it is cheap.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from adw.errors import StoreError, UsageError
+from adw.store import files
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The `ADW_*` environment of a phase process; None for what the run does not have."""
+
+    adw_id: str
+    phase: str
+    attempt: int
+    child: str
+    """`<phase>-<attempt>`."""
+    state_root: str
+    """The run's directory."""
+    state: str
+    """The state file; for reading only."""
+    task: str
+    """TASK.md of this attempt."""
+    response: str
+    """Where RESPONSE.md goes."""
+    result: str
+    """Where result.json goes."""
+    artifacts: str
+    """Directory for files to keep."""
+    inputs: Mapping[str, str]
+    """Name of an input to its path."""
+    worktree: str
+    branch: str | None
+    round: int
+    """1, and one more for each repair round."""
+    issue_number: int | None
+    issue_class: str | None
+    plan_file: str | None
+    backend_port: int | None
+    frontend_port: int | None
+    model_set: str | None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Read the environment.
+
+        Raises:
+            UsageError: A variable is missing or malformed: not started as a phase.
+        """
+        env = os.environ if environ is None else environ
+        try:
+            return cls(
+                adw_id=env["ADW_ID"],
+                phase=env["ADW_PHASE"],
+                attempt=int(env["ADW_ATTEMPT"]),
+                child=env["ADW_CHILD"],
+                state_root=env["ADW_STATE_ROOT"],
+                state=env["ADW_STATE"],
+                task=env["ADW_TASK"],
+                response=env["ADW_RESPONSE"],
+                result=env["ADW_RESULT"],
+                artifacts=env["ADW_ARTIFACTS"],
+                inputs=_inputs(env.get("ADW_INPUTS") or "{}"),
+                worktree=env["ADW_WORKTREE"],
+                branch=env.get("ADW_BRANCH") or None,
+                round=int(env.get("ADW_ROUND") or 1),
+                issue_number=_number(env.get("ADW_ISSUE_NUMBER")),
+                issue_class=env.get("ADW_ISSUE_CLASS") or None,
+                plan_file=env.get("ADW_PLAN_FILE") or None,
+                backend_port=_number(env.get("ADW_BACKEND_PORT")),
+                frontend_port=_number(env.get("ADW_FRONTEND_PORT")),
+                model_set=env.get("ADW_MODEL_SET") or None,
+            )
+        except (KeyError, ValueError) as error:
+            raise UsageError(
+                detail=f"not started as a phase of adw: {error}",
+                fix="name this program in a workflow, and start it by `adw run`",
+            ) from None
+
+
+def write_result(
+    state: Mapping[str, Any] | None = None,
+    summary: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    *,
+    blocker: Mapping[str, Any] | None = None,
+    retry_after_s: float | None = None,
+    usage: Mapping[str, Any] | None = None,
+    path: str | None = None,
+) -> None:
+    """Write result.json; what is None is left out. A later call replaces the whole file.
+
+    Args:
+        state: Fields of the run's state to set.
+        summary: One line for people.
+        data: Anything that later phases or people may want.
+        blocker: With exit code 77: what a person has to do.
+        retry_after_s: With exit code 75: when to try again.
+        usage: Tokens and cost, as far as they are known.
+        path: Target; by default what `ADW_RESULT` names.
+
+    Raises:
+        StoreError: It cannot be written.
+        ValueError: Something in it is no JSON.
+    """
+    given = {
+        "state": state,
+        "summary": summary,
+        "data": data,
+        "blocker": blocker,
+        "retry_after_s": retry_after_s,
+        "usage": usage,
+    }
+    kept = {name: value for name, value in given.items() if value is not None}
+    target = path or os.environ["ADW_RESULT"]
+    try:
+        files.replace(target, json.dumps(kept, allow_nan=False).encode() + b"\n")
+    except OSError as error:
+        raise StoreError(path=target, reason=error.strerror or str(error), fix=None) from error
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _inputs(text: str) -> dict[str, str]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        message = "ADW_INPUTS is no JSON object"
+        raise ValueError(message)  # noqa: TRY004 - malformed, as all else in the environment
+    return {str(name): str(path) for name, path in found.items()}

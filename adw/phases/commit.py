@@ -1,0 +1,152 @@
+"""The program of `use: commit`: commits all that the run changed, once.
+
+Safe to be killed and started again at any instant: the trailer `ADW-Effect` in HEAD tells that
+the commit was made. The user's hooks, filters and signing count; a refusal of theirs fails the
+phase with git's own text and leaves the tree as it is.
+"""
+
+import json
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, Final
+
+from adw.errors import AdwError, UsageError
+from adw.phases.api import Context, write_result
+from adw.store import files
+from adw.workspace.git import ask_git, failure, run_git
+from adw.workspace.worktree import inside
+
+_SUBJECT_LIMIT: Final = 72  # characters
+_TITLE_LIMIT: Final = 4096  # characters looked at
+_DROPPED: Final = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, invisible, line breaks
+_SHA: Final = re.compile(r"\A[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+
+
+def main() -> int:
+    """Commit, and write result.json.
+
+    Returns:
+        Exit code: 0 where the commit stands, 1 with a message on stderr otherwise.
+    """
+    try:
+        summary, sha = commit(Context.from_env())
+        write_result(summary=summary, data={"commit": sha})
+    except AdwError as error:
+        sys.stderr.write(error.render() + "\n")
+        return 1
+    sys.stdout.write(summary + "\n")
+    return 0
+
+
+def commit(context: Context) -> tuple[str, str]:
+    """Commit everything in the worktree.
+
+    Args:
+        context: The phase's environment; its worktree is on the run's branch.
+
+    Returns:
+        One line for people, and the commit's id.
+
+    Raises:
+        GitError: git, a hook or the signing program refused.
+        WorktreeError: The worktree is not on the run's branch.
+        UsageError: Nothing changed since the run began.
+    """
+    tree = inside(context.worktree, context.branch or "")
+    before = tree.check().head or ""
+    tree.mend_locks()
+    run = _run_file(context.state_root)
+    effect = f"{context.adw_id}/{context.phase}/{context.round}"
+    _git(context, "add", "-A")
+    if _anything_staged(context):
+        command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
+        _git(context, *_identity(context), *command, stdin=message(context, run, effect))
+        sha = tree.check().head or ""
+        return f"committed {sha[:12]} on {context.branch}", sha
+    shown = _git(context, "log", "-1", "--format=%(trailers:key=ADW-Effect,valueonly)", before)
+    if effect.encode() in shown.split(b"\n"):
+        return f"already committed as {before[:12]} on {context.branch}", before
+    count = _commits_since(context, str(run.get("base") or ""))
+    if count:
+        return f"nothing new to commit; {context.branch} has {count} commits of the run", before
+    raise UsageError(
+        detail="nothing to commit: the run changed no file",
+        fix="let an earlier phase change something, or leave this phase out",
+    )
+
+
+def message(context: Context, run: Mapping[str, Any], effect: str) -> bytes:
+    """The commit message: the issue's title, and trailers that say which run made it.
+
+    The title is a stranger's text: it becomes one line without control or invisible characters.
+    """
+    issue = run.get("issue")
+    title = issue.get("title") if isinstance(issue, dict) else None
+    shown = "".join(
+        " " if unicodedata.category(c) in _DROPPED else c
+        for c in str(title or "")[:_TITLE_LIMIT]
+        if unicodedata.category(c) != "Cf"
+    )
+    subject = " ".join(shown.split())[:_SUBJECT_LIMIT].rstrip()
+    lines = [subject or f"Work of run {context.adw_id}", ""]
+    lines += [f"ADW-Effect: {effect}", f"ADW-Run: {context.adw_id}"]
+    if context.issue_number is not None:
+        lines.append(f"Issue: #{context.issue_number}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _git(context: Context, *args: str, stdin: bytes | None = None) -> bytes:
+    # No time limit of its own: hooks may take long, and the phase has its limits.
+    return run_git(
+        args,
+        context.worktree,
+        kind="commit",
+        stdin=stdin,
+        timeout_s=None,
+        env=_fenced(context),
+    )
+
+
+def _fenced(context: Context) -> dict[str, str]:
+    """Keep git from the repository around the worktree, should its `.git` vanish meanwhile."""
+    return {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(context.worktree))}
+
+
+def _anything_staged(context: Context) -> bool:
+    args = ["diff", "--cached", "--quiet", "--no-ext-diff"]
+    done = ask_git(args, context.worktree, kind="read", env=_fenced(context))
+    if done.exit_code not in {0, 1}:
+        raise failure(args, done)
+    return done.exit_code == 1
+
+
+def _identity(context: Context) -> list[str]:
+    """Settings that stand in for an identity which the user has not configured."""
+    args = ["config", "--name-only", "--get-regexp", r"^user\.(name|email)$"]
+    done = ask_git(args, context.worktree, kind="read", env=_fenced(context))
+    have = set(done.stdout.decode("utf-8", "replace").split())
+    stand_in = {"user.name": "adw", "user.email": "adw@localhost"}
+    missing = [f"{key}={value}" for key, value in stand_in.items() if key not in have]
+    return [part for setting in missing for part in ("-c", setting)]
+
+
+def _commits_since(context: Context, base: str) -> int:
+    if not _SHA.match(base):
+        return 0
+    return int(_git(context, "rev-list", "--count", f"{base}..HEAD"))
+
+
+def _run_file(state_root: str) -> dict[str, Any]:
+    """`run.json`; what it cannot say is left out of the message."""
+    try:
+        found = json.loads(files.read(os.path.join(state_root, "run.json")))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

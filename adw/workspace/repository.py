@@ -1,0 +1,220 @@
+"""Which repository adw works for, found from wherever it was called.
+
+Runs and worktrees lie in the *main* checkout, so a call from a subdirectory, through a symbolic
+link or from inside a run's own worktree has to lead to the same place. One git process answers
+in a main checkout; a second is needed only in a linked worktree.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from adw.errors import RepositoryError
+from adw.store import files
+from adw.workspace import locks
+from adw.workspace.git import ask_git, failure, last_lines, run_git
+
+_HEX8: Final = "[0-9a-f]" * 8
+_EXCLUDE_HEAD: Final = "# hidden by adw: its runs and their worktrees"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository with a main checkout."""
+
+    root: str
+    """Top of the main checkout; absolute, no symbolic links."""
+    git_dir: str
+    """The directory that all its worktrees share; absolute."""
+    head: str | None = None
+    """Commit of the main checkout when it was located; None before the first commit, and where
+    adw was called from a linked worktree."""
+
+
+def locate(start: str, *, agents_dir: str | None = None) -> Repository:
+    """Find the repository that `start` belongs to.
+
+    Args:
+        start: A directory.
+        agents_dir: Where runs lie, if that is configured; only then may the main checkout be
+            unknown, and `root` is the checkout around `start`.
+
+    Raises:
+        RepositoryError: No repository, a bare one, or one whose main checkout cannot be told.
+    """
+    query = ["--is-bare-repository", "--git-common-dir", "--git-dir", "--show-toplevel"]
+    args = ["rev-parse", "--path-format=absolute", *query, "HEAD^{commit}"]
+    done = ask_git(args, start, kind="read")
+    said = done.stdout.decode("utf-8", "surrogateescape").split("\n")[:-1]
+    if not said:
+        raise _outside(start, done.stderr)
+    if said[0] == "true":
+        raise RepositoryError(
+            detail="the repository is bare, a checkout is expected",
+            path=said[1] if len(said) > 1 else start,
+            fix="git clone it, and call adw there",
+        )
+    if len(said) < len(query):
+        raise RepositoryError(
+            detail="this is inside the git directory, a checkout is expected",
+            path=start,
+            fix="call adw from the checkout",
+        )
+    common, git_dir, top = said[1:4]
+    if git_dir == common:
+        return Repository(top, common, said[4] if done.exit_code == 0 else None)
+    main = _main_checkout(start, common)
+    if main is None and agents_dir is None:
+        raise RepositoryError(
+            detail="the main checkout of this worktree cannot be told",
+            path=top,
+            fix="set ADW_AGENTS_DIR to a folder for runs, or call adw from the main checkout",
+        )
+    return Repository(main or top, common)
+
+
+def base(repo: Repository, base_branch: str | None = None) -> str:
+    """The commit that a new run starts from.
+
+    Args:
+        repo: As located.
+        base_branch: A local branch, or `<remote>/<branch>`; the main checkout's HEAD by default.
+
+    Returns:
+        Its full id.
+
+    Raises:
+        RepositoryError: There is no commit yet, or no such branch.
+    """
+    if base_branch is None:
+        if repo.head is not None:
+            return repo.head
+        done = ask_git(["rev-parse", "--verify", "-q", "HEAD^{commit}"], repo.root, kind="read")
+        if done.exit_code == 0:
+            return done.stdout.decode().strip()
+        raise RepositoryError(
+            detail="the repository has no commit yet, a run needs one to start from",
+            path=repo.root,
+            fix='git add -A && git commit -m "first commit"',
+        )
+    # show-ref takes whole names only: `main~3` or `@{-1}` is no branch to it.
+    for prefix in ("refs/heads/", "refs/remotes/", "refs/remotes/origin/"):
+        args = ["show-ref", "--verify", "--hash", "--", prefix + base_branch]
+        done = ask_git(args, repo.root, kind="read")
+        if done.exit_code == 0:
+            return done.stdout.decode().strip()
+    raise RepositoryError(
+        detail=f"the base branch `{base_branch}` does not exist",
+        path=repo.root,
+        fix="set `base_branch` in adw.yaml to one of: git branch --all",
+    )
+
+
+def notice(repo: Repository) -> str | None:
+    """One line on what a new worktree will not see of the main checkout; None if nothing."""
+    args = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"]
+    data = run_git(args, repo.root, kind="read").decode("utf-8", "surrogateescape")
+    headers = {}
+    modified = untracked = 0
+    entries = iter(data.split("\0"))
+    for entry in entries:
+        kind, _, rest = entry.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            headers[name] = value
+        elif kind == "?":
+            untracked += 1
+        elif kind in {"1", "2", "u"}:
+            modified += 1
+            if kind == "2":  # a rename is followed by its old name
+                next(entries, None)
+    parts = []
+    if headers.get("branch.head") == "(detached)":
+        parts.append(f"is detached at {headers['branch.oid'][:12]}")
+    if modified or untracked:
+        seen = [
+            f"{n} {what}" for n, what in ((modified, "modified"), (untracked, "untracked")) if n
+        ]
+        noun = "file" if modified + untracked == 1 else "files"
+        parts.append(f"has {' and '.join(seen)} {noun} that the worktree will not see")
+    return f"the main checkout {' and '.join(parts)}" if parts else None
+
+
+def hide(repo: Repository, names: tuple[str, ...] = ("agents", "trees")) -> bool:
+    """Keep folders of adw out of `git status`, by the repository's own exclude file.
+
+    That file counts in every worktree, also a run's. Where the project itself has tracked files
+    in such a folder, only what looks like a run in it is hidden, so that a phase's new files
+    there are still committed.
+
+    Args:
+        repo: As located.
+        names: Folders at the top of the main checkout.
+
+    Returns:
+        Whether the file was changed.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    path = os.path.realpath(os.path.join(repo.git_dir, "info", "exclude"))
+    with locks.storing(path):
+        try:
+            with open(path, "rb") as file:
+                old = file.read()
+                mode = os.fstat(file.fileno()).st_mode & 0o777
+        except FileNotFoundError:
+            old, mode = b"", 0o644
+        have = old.decode("utf-8", "surrogateescape").split("\n")
+        missing = [n for n in names if f"/{n}/" not in have and f"/{n}/{_HEX8}/" not in have]
+        if not missing:
+            return False
+        lines = [_EXCLUDE_HEAD] if _EXCLUDE_HEAD not in have else []
+        for name in missing:
+            lines += _patterns(repo, name)
+        gap = "\n" if old and not old.endswith(b"\n") else ""
+        new = old + (gap + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+        files.make_dirs(os.path.dirname(path), mode=0o755)
+        files.replace(path, new, mode=mode)
+    return True
+
+
+def _patterns(repo: Repository, name: str) -> list[str]:
+    tracked = run_git(["ls-files", "-z", "--", f":(top,literal){name}/"], repo.root, kind="read")
+    if not tracked:
+        return [f"/{name}/"]
+    return [f"/{name}/{_HEX8}/", f"/{name}/.lock", f"/{name}/.new-*/"]
+
+
+def _main_checkout(start: str, common: str) -> str | None:
+    """The main checkout, when called from a linked worktree; None where git's guess is wrong."""
+    args = ["worktree", "list", "--porcelain", "-z"]
+    done = ask_git(args, start, kind="read")
+    if done.exit_code != 0:
+        raise failure(args, done)
+    first = done.stdout.split(b"\0\0", 1)[0].decode("utf-8", "surrogateescape").split("\0")
+    if "bare" in first:
+        return None
+    top = first[0].removeprefix("worktree ")
+    # git strips "/.git" off the shared directory: true only where that really is its .git.
+    return top if _leads_to(os.path.join(top, ".git"), common) else None
+
+
+def _leads_to(dot_git: str, common: str) -> bool:
+    try:
+        return os.path.samefile(dot_git, common)
+    except OSError:
+        return False
+
+
+def _outside(start: str, stderr: bytes) -> RepositoryError:
+    if b"not a git repository" in stderr:
+        return RepositoryError(
+            detail="this is not a git repository",
+            path=start,
+            fix="call adw inside one, or make one: git init",
+        )
+    # Such as "dubious ownership", whose text carries git's own remedy.
+    return RepositoryError(
+        detail="git refuses this directory", path=start, fix=last_lines(stderr) or None
+    )

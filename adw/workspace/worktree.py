@@ -1,0 +1,298 @@
+"""The run's git worktree: made once, found again after any kill, checked without a git process.
+
+`ensure` leads from every state of branch, registration and directory to the one wanted, or
+refuses and says what it found. It removes only what a killed git of its own left half-made,
+which a note written durably beforehand proves (mending.py); nothing with work in it is removed.
+"""
+
+import hashlib
+import os
+from contextlib import AbstractContextManager
+from typing import Final, NoReturn
+
+from adw import log
+from adw.core.interfaces import Tree
+from adw.errors import GitError, WorktreeError
+from adw.store import files
+from adw.workspace import locks, mending, registration
+from adw.workspace.git import ask_git, failure, require_version, run_git
+from adw.workspace.registration import Place, Seen
+from adw.workspace.repository import Repository
+
+# A checkout of a large repository runs under the repository's lock, and many runs may wait.
+LOCK_WAIT_S: Final = 120.0
+_ADD_LIMIT_S: Final = 1800.0
+_INDEX_LIMIT: Final = 1 << 30
+
+
+class Worktree:
+    """One run's worktree and branch; implements `adw.core.interfaces.Workspace`.
+
+    Making an object looks at nothing. `path` is `<folder of worktrees>/<adw id>`; its last part
+    is the name by which git registers it.
+    """
+
+    def __init__(self, repo: Repository, path: str, branch: str) -> None:
+        """Name a worktree.
+
+        Args:
+            repo: As located.
+            path: Absolute; its last part is the ADW ID.
+            branch: The run's branch, as recorded in the state.
+
+        Raises:
+            UsageError: The branch name is not one that adw uses.
+        """
+        registration.check_branch(branch)
+        self.path = os.path.normpath(path)
+        self.branch = branch
+        self._repo = repo
+        self._place = Place(repo.git_dir, self.path, branch)
+
+    # --- making ---------------------------------------------------------------------------
+
+    def ensure(self, base_sha: str, *, made: bool = False) -> str:
+        """Make the worktree and its branch, or find them as they were left.
+
+        Idempotent; a kill at any instant leaves what the next call mends.
+
+        Args:
+            base_sha: Where a new branch starts.
+            made: It was complete before (a phase has run in it), so that with tree and branch
+                both gone there is work lost, and no new branch is invented.
+
+        Returns:
+            What was done: `reused`, `created`, `attached` (to a branch that existed) or
+            `recreated` (on its branch, after the directory was gone).
+
+        Raises:
+            WorktreeError: Something is in the way that adw did not make, or HEAD is elsewhere.
+            HostLocked: Another adw kept the repository's lock for too long.
+            GitError: git refused, such as for a branch that is checked out elsewhere.
+        """
+        if not os.path.lexists(mending.note_path(self._place)) and self._fine():
+            return "reused"
+        with self._locked() as lock_fd:
+            mending.sweep(self._place)
+            note = mending.read_note(self._place)
+            seen = registration.survey(self._place)
+            if note is not None and (seen.registration, seen.directory) != ("whole", "ours"):
+                mending.clear_half_made(self._place, seen, note.base)
+                seen = registration.survey(self._place)
+            done = self._settle(seen, base_sha, made=made, lock_fd=lock_fd)
+            mending.remove_note(self._place)
+        log.event("worktree", path=self.path, branch=self.branch, done=done)
+        return done
+
+    def _settle(self, seen: Seen, base_sha: str, *, made: bool, lock_fd: int) -> str:
+        """Act on what was seen; the truth table of branch, registration and directory."""
+        match seen.registration, seen.directory:
+            case "foreign", _:
+                self._refuse(
+                    f"the name `{self._place.name}` is registered for a worktree elsewhere",
+                    "if the repository was moved: git worktree repair; else remove that worktree",
+                )
+            case "half", _:
+                self._refuse(
+                    "the worktree's registration is damaged, and adw was not making it",
+                    "git worktree repair",
+                )
+            case "whole", "ours" | "other":
+                self.check()
+                return "reused"
+            case _, "ours" | "other":
+                self._refuse(
+                    "a directory that is not this run's worktree lies in its place",
+                    "move it away, then resume",
+                )
+            case "whole", _ if seen.lock_reason is not None:
+                self._refuse(
+                    "the worktree's directory is gone and its registration is locked",
+                    f"bring it back, or: git worktree unlock {self.path}",
+                )
+            case _:
+                if made and seen.tip is None:
+                    self._refuse(
+                        f"the worktree and its branch `{self.branch}` are both gone",
+                        f"restore the branch: git branch {self.branch} COMMIT",
+                    )
+        gone = seen.registration == "whole"
+        if gone:
+            kept = mending.unregister(self._place)
+            log.event("worktree.unregistered", path=self.path, kept=kept)
+        self._add(base_sha, seen.tip, lock_fd)
+        if gone:
+            return "recreated"
+        return "created" if seen.tip is None else "attached"
+
+    def _add(self, base_sha: str, tip: str | None, lock_fd: int) -> None:
+        require_version()
+        mending.write_note(self._place, tip or base_sha)
+        with locks.storing(os.path.dirname(self.path)):
+            files.make_dirs(os.path.dirname(self.path))
+        args = ["-c", "core.fsync=reference", "worktree", "add", "--quiet"]
+        if tip is None:
+            args += ["--no-track", "-b", self.branch, "--", self.path, base_sha]
+        else:
+            args += ["--", self.path, self.branch]
+        try:
+            run_git(args, self._repo.root, kind="read", timeout_s=_ADD_LIMIT_S, hold=lock_fd)
+        except GitError:
+            seen = registration.survey(self._place)
+            if (seen.registration, seen.directory) == ("absent", "absent"):
+                mending.remove_note(self._place)
+            raise
+        self.check()
+
+    # --- looking --------------------------------------------------------------------------
+
+    def check(self) -> Tree:
+        """Assert that this is the run's worktree, on the run's branch. Starts no process.
+
+        Returns:
+            With the commit that HEAD names.
+
+        Raises:
+            WorktreeError: It is gone, lost its `.git`, belongs elsewhere or is on another branch.
+        """
+        admin = registration.admin_of(self.path)
+        if admin is None:
+            if not os.path.isdir(self.path):
+                self._refuse("the run's worktree is gone", "resume makes it again on its branch")
+            self._refuse(
+                "the run's worktree has no valid `.git` file: git would act on the repository "
+                "around it",
+                f"git worktree repair {self.path}",
+            )
+        if not registration.same(admin, self._place.admin):
+            self._refuse(f"the run's worktree belongs to another git directory: `{admin}`", None)
+        common = registration.common_of(self._place.admin)
+        if common is None or not registration.same(common, self._repo.git_dir):
+            self._refuse("the worktree's registration does not lead to the repository", None)
+        branch = registration.head_branch(self._place)
+        if branch != self.branch:
+            found = f"is on branch `{branch}`" if branch else "has a detached HEAD"
+            self._refuse(
+                f"the run's worktree {found}, `{self.branch}` is expected",
+                f"git -C {self.path} switch {self.branch}",
+            )
+        head = registration.tip(self._place)
+        if head is None:
+            self._refuse(
+                f"the run's branch `{self.branch}` is gone",
+                f"restore it: git branch {self.branch} COMMIT",
+            )
+        return Tree(head)
+
+    def fingerprint(self) -> str:
+        """Id of HEAD and of all content, tracked and untracked; ignored files do not count.
+
+        Made through a copy of the index and a throw-away object store, so that neither the
+        user's index nor the repository is written.
+
+        Returns:
+            64 hex digits; equal ones mean that nothing changed.
+        """
+        head = self.check().head
+        with mending.scratch(self._place) as room:
+            index = os.path.join(room, "index")
+            self._copy_index(index)
+            objects = os.path.join(room, "objects")
+            files.make_dir(objects)
+            env = {
+                "GIT_INDEX_FILE": index,
+                "GIT_OBJECT_DIRECTORY": objects,
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(
+                    os.path.join(self._repo.git_dir, "objects")
+                ),
+            }
+            add = ["-c", "core.splitIndex=false", "add", "-A", "--ignore-errors"]
+            done = ask_git(self._explicit(add), self.path, kind="read", timeout_s=None, env=env)
+            if done.exit_code not in {0, 1, 128}:
+                raise failure(add, done)
+            # What cannot be added (unreadable, a repository without commit) counts by its message.
+            failed = done.stderr.replace(room.encode(), b"") if done.exit_code else b""
+            tree = run_git(self._explicit(["write-tree"]), self.path, kind="read", env=env)
+        return hashlib.sha256(b"\0".join([(head or "").encode(), tree, failed])).hexdigest()
+
+    def clean(self) -> bool:
+        """Whether nothing is modified, staged or untracked (ignored files do not count)."""
+        self.check()
+        args = self._explicit(["status", "--porcelain", "-z", "-uall"])
+        return not run_git(args, self.path, kind="read", timeout_s=None)
+
+    # --- mending --------------------------------------------------------------------------
+
+    def mend_locks(self) -> list[str]:
+        """Remove lock files that a killed git of this run left.
+
+        Only `index.lock` and `HEAD.lock` of this worktree and the lock of the run's own branch.
+        The caller holds the run's lock and knows that no process of the run lives; a git that
+        anybody else runs in the worktree is looked for, and then nothing is removed.
+
+        Returns:
+            The files removed.
+
+        Raises:
+            HostLocked: Another adw kept the repository's lock for too long.
+        """
+        if not mending.stale_locks(self._place):
+            return []
+        with self._locked():
+            return mending.remove_stale_locks(self._place)
+
+    # --- parts ----------------------------------------------------------------------------
+
+    def _fine(self) -> bool:
+        try:
+            self.check()
+        except WorktreeError:
+            return False
+        return registration.survey(self._place).registration == "whole"
+
+    def _locked(self) -> AbstractContextManager[int]:
+        return locks.held(os.path.join(self._repo.git_dir, "adw.lock"), LOCK_WAIT_S)
+
+    def _explicit(self, args: list[str]) -> list[str]:
+        """Never let git look for a repository: it would find the one around a damaged tree."""
+        return ["--git-dir", self._place.admin, "--work-tree", self.path, *args]
+
+    def _copy_index(self, target: str) -> None:
+        source = os.path.join(self._place.admin, "index")
+        try:
+            data = files.read(source, limit=_INDEX_LIMIT)
+        except FileNotFoundError:
+            return
+        files.create(target, data, sync=False)
+        # The index's own time tells git which entries may have changed in the same instant as it
+        # was written; a newer copy would hide such a change.
+        seen = os.stat(source)
+        os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+    def _refuse(self, detail: str, fix: str | None) -> NoReturn:
+        raise WorktreeError(detail=detail, path=self.path, reason=None, fix=fix)
+
+
+def inside(path: str, branch: str) -> Worktree:
+    """The worktree as a program sees it that was started in it, without looking for the rest.
+
+    Args:
+        path: Its top.
+        branch: The run's branch.
+
+    Raises:
+        WorktreeError: It has no `.git` file that leads to a repository.
+    """
+    admin = registration.admin_of(path)
+    common = registration.common_of(admin) if admin else None
+    if common is None:
+        raise WorktreeError(
+            detail="the run's worktree has no valid `.git` file", path=path, reason=None, fix=None
+        )
+    return Worktree(Repository(root=path, git_dir=common), path, branch)
+
+
+def _quoted(path: str) -> str:
+    """A path in a list separated by colons, as git reads it."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if ":" in path or path.startswith('"') else path
