@@ -207,6 +207,12 @@ class NotYet(WorkflowError):
     text = "`{name}` in phase `{phase}` is not supported yet by this version of adw"
 
 
+class NotYetKey(NotYet):
+    """As NotYet, for a key outside phases or in adw.yaml."""
+
+    text = "`{name}` is not supported yet by this version of adw"
+
+
 class DefinitionChanged(UsageError):
     """The files changed since the run pinned them, and what to do is not clear."""
 

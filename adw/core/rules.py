@@ -1,0 +1,196 @@
+"""What a workflow file may not say beyond its shape, each with the path of keys where it stands."""
+
+import difflib
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from adw.core import template, when
+from adw.core.compile import GraphFault, Kind
+
+if TYPE_CHECKING:
+    from adw.model.workflow import PhaseSpec
+
+CONDITIONS: Final = ("changed", "committed", "clean")
+PROGRAMS: Final = ("commit",)
+"""Built-in phase programs that `use` may name."""
+PROGRAMS_NOT_YET: Final = ("classify",)
+
+Path = tuple[str | int, ...]
+
+
+class Found(NamedTuple):
+    """One fault."""
+
+    path: Path
+    """Keys and indices from the root of the file."""
+    detail: str
+    fix: str | None = None
+    reason: str | None = None
+    not_yet: str | None = None
+    """What this version does not run; `detail` is then empty."""
+    names: tuple[str, ...] = ()
+    """All phases of a cycle."""
+
+
+def faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
+    """Everything wrong inside single phases, in declared order."""
+    for name, spec in phases.items():
+        at = ("phases", name)
+        yield from _command(at, spec)
+        if spec.when is not None and (fault := when.check(spec.when, spec.needs)):
+            yield Found((*at, "when"), fault)
+        if len(spec.needs) > 1:
+            yield from _twice(at, spec.needs)
+        if spec.ensure:
+            yield from _ensure(at, spec)
+        if spec.cwd is not None:
+            yield from _cwd(at, spec.cwd)
+        for variable in spec.env:
+            if variable.startswith("ADW_"):
+                fault = f"`{variable}` is a variable that adw itself sets"
+                yield Found((*at, "env", variable), fault, "take another name")
+
+
+def _command(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
+    if spec.use is not None:
+        yield from _program((*at, "use"), spec)
+    elif isinstance(spec.run, str):
+        yield from _script((*at, "run"), spec.run)
+    elif spec.run:
+        yield from _words((*at, "run"), spec.run)
+
+
+def _program(path: Path, spec: "PhaseSpec") -> Iterator[Found]:
+    use = spec.use or ""
+    if use in PROGRAMS_NOT_YET:
+        yield Found(path, "", not_yet=f"use: {use}")
+    elif use not in PROGRAMS:
+        yield Found(path, f"unknown built-in phase program `{use}`", _nearest(use, PROGRAMS))
+    elif not spec.writes:
+        detail = f"`use: {use}` with `writes: false` is found, but it writes"
+        yield Found((*path[:-1], "writes"), detail)
+
+
+def _script(path: Path, script: str) -> Iterator[Found]:
+    if fault := template.check_shell(script):
+        name = template.names_in(script)[0]
+        variable = template.VARIABLES.get(name)
+        fix = f'write "${variable}"' if variable else "write `run` as a list of words"
+        yield Found(path, fault, fix)
+
+
+def _words(path: Path, argv: Sequence[str]) -> Iterator[Found]:
+    if not argv[0].strip():
+        yield Found((*path, 0), "the command's first word is empty")
+    for i, word in enumerate(argv):
+        if "{" in word and (fault := template.check(word)):
+            yield Found((*path, i), fault)
+
+
+def _twice(at: Path, needs: Sequence[str]) -> Iterator[Found]:
+    seen: set[str] = set()
+    for i, need in enumerate(needs):
+        if need in seen:
+            yield Found((*at, "needs", i), f"`{need}` is named twice")
+        seen.add(need)
+
+
+def _ensure(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
+    for i, condition in enumerate(spec.ensure):
+        path = (*at, "ensure", i)
+        if isinstance(condition, list):
+            if len(condition) == 1 and condition[0] in CONDITIONS:
+                fault = f"a command `{condition[0]}` is found, which is also a post-condition"
+                yield Found(path, fault, f"write {condition[0]} without brackets")
+            yield from _words(path, condition)
+        elif condition in CONDITIONS:
+            if condition != "clean" and not spec.writes:
+                yield Found(path, f"`{condition}` can never be met with `writes: false`")
+        else:
+            close = difflib.get_close_matches(condition, CONDITIONS, n=1, cutoff=0.75)
+            if close:
+                fix = f"did you mean `{close[0]}`? A command of that name: [{condition}]"
+                yield Found(path, f"unknown post-condition `{condition}`", fix)
+            yield from _script(path, condition)
+
+
+def _cwd(at: Path, cwd: str) -> Iterator[Found]:
+    path = (*at, "cwd")
+    if fault := template.check(cwd):
+        yield Found(path, fault)
+    if cwd.startswith("/"):
+        yield Found(path, f"`{cwd}` is absolute, a path inside the worktree is expected")
+    elif posixpath.normpath(cwd).startswith(".."):
+        yield Found(path, f"`{cwd}` leads out of the worktree")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known: {', '.join(known)}"
+
+
+# --- the graph ---------------------------------------------------------------------------
+
+
+def graph_fault(fault: GraphFault, phases: Mapping[str, "PhaseSpec"]) -> Found:
+    """Put a fault of the graph into words, with its place in the file."""
+    path: Path = ("phases", fault.phase, *fault.key.split("."))
+    if fault.key == "needs" and fault.names and fault.phase in phases:
+        wanted = fault.names[1 % len(fault.names)] if fault.kind is Kind.CYCLE else fault.names[0]
+        needs = phases[fault.phase].needs
+        if wanted in needs:
+            path = (*path, needs.index(wanted))
+    if fault.kind is Kind.UNKNOWN_PHASE:
+        name = fault.names[0]
+        others = [p for p in phases if p != fault.phase]
+        return Found(path, f"unknown phase `{name}`", _nearest(name, others) if others else None)
+    if fault.kind is Kind.CYCLE:
+        return _cycle(path, fault.names)
+    detail, reason, fix = _graph_words(fault)
+    return Found(path, detail, fix, reason)
+
+
+def _cycle(path: Path, names: tuple[str, ...]) -> Found:
+    if len(names) == 1:
+        return Found(path, f"`{names[0]}` needs itself", names=names)
+    shown = [f"`{name}`" for name in names]
+    if len(shown) > _SHOWN:
+        left = len(shown) - _SHOWN
+        shown = [*shown[: _SHOWN // 2], f"… {left} more …", *shown[-(_SHOWN // 2) :]]
+    chain = " → ".join([*shown, f"`{names[0]}`"])
+    detail = f"{len(names)} phases need each other in a circle"
+    return Found(path, detail, "take one `needs` out", chain, names=names)
+
+
+def _graph_words(fault: GraphFault) -> tuple[str, str | None, str | None]:
+    """Message, reason and hint."""
+    phase, names = fault.phase, fault.names
+    if fault.kind is Kind.REPAIR_PHASE:
+        detail = f"the repair phase `{phase}` cannot have `{fault.key}`"
+        return detail, f"it runs only when {_listed(names)} calls it", None
+    if fault.kind is Kind.NEEDS_REPAIR_PHASE:
+        detail = f"`{phase}` needs the repair phase `{names[0]}`"
+        return detail, f"it runs only when {_listed(names[1:])} calls it", None
+    if fault.kind is Kind.BACK_TO:
+        detail = f"`{phase}` does not need `{names[0]}`, to which its repair would lead back"
+        if names[0] == phase:
+            return detail, None, "leave `back_to` out: the repair leads back to its owner"
+        return detail, None, f"name a phase that `{phase}` needs, directly or by others"
+    if fault.kind is Kind.RESET_BESIDE:
+        detail = f"`{phase}` may run beside {_listed(names)}, whose work a reset would undo"
+        return detail, None, "use `on_retry: keep`, or let one need the other"
+    if fault.kind is Kind.EMPTY:
+        return "no phase is found, at least one is expected", None, None
+    return f"`{phase}` is not valid: {fault.kind}", None, None
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [f"`{name}`" for name in names[:_SHOWN]]
+    more = len(names) - len(shown)
+    return " or ".join(shown) + (f" or {more} more" if more else "")
+
+
+_SHOWN: Final = 12

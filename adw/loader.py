@@ -1,0 +1,291 @@
+"""Workflow files: find one, read it, check it whole, compile it.
+
+Every fault is a `WorkflowError` with file, line and column. Nothing is written.
+"""
+
+import errno
+import gc
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from adw.core.compile import GraphFault, compile_graph
+from adw.core.graph import Graph, Phase, Repair, Retry
+from adw.core.rules import CONDITIONS, Found, faults_in, graph_fault
+from adw.errors import UnknownName, UsageError, WorkflowError, suggestion
+from adw.source.parse import parse
+from adw.source.places import MAX_BYTES, Source, shown
+
+if TYPE_CHECKING:
+    from adw.model.workflow import PhaseSpec, WorkflowSpec
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+_ENDINGS: Final = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A valid workflow file."""
+
+    spec: "WorkflowSpec"
+    graph: Graph
+    data: bytes
+    """The file's bytes, as they are pinned."""
+    file: str
+    source: Source
+    """Tells places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something allowed that is probably not meant."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+    fix: str | None = None
+
+
+def load_workflow(path: str) -> Loaded:
+    """Read and compile a workflow file.
+
+    Raises:
+        WorkflowError: The file's first fault.
+        UsageError: It cannot be read.
+    """
+    return load_bytes(read_text_file(path), path)
+
+
+def load_bytes(data: bytes, file: str) -> Loaded:
+    """Compile a workflow file's bytes.
+
+    Args:
+        data: The whole file; JSON where `file` ends in `.json` or the text begins with `{`.
+        file: Its name, for messages.
+
+    Raises:
+        WorkflowError: The file's first fault.
+    """
+    with _no_collection():
+        source = parse(data, file)
+        spec, faults = _validated(source)
+        if spec is None:
+            raise faults[0]
+        for found in faults_in(spec.phases):
+            raise _as_error(source, found)
+        return Loaded(spec, _compiled(source, spec), data, file, source)
+
+
+def validate_file(path: str) -> list[WorkflowError]:
+    """All faults of a file, in its order; faults of the graph one at a time, once all else is well.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        source = parse(read_text_file(path), path)
+        spec, faults = _validated(source)
+        if spec is None:
+            return faults
+        found = [_as_error(source, fault) for fault in faults_in(spec.phases)]
+        if not found:
+            _compiled(source, spec)
+    except WorkflowError as error:
+        return [error]
+    return found
+
+
+def advice(loaded: Loaded) -> list[Advice]:
+    """What `adw validate` warns of."""
+    from adw.core.advise import doubts_in
+
+    found = []
+    stem = os.path.basename(loaded.file).rpartition(".")[0]
+    if stem and stem != loaded.spec.name:
+        place = loaded.source.place(("name",))
+        text = f"the file is called `{stem}`, its workflow `{loaded.spec.name}`"
+        found.append(Advice(loaded.file, place.line, place.column, text, f"adw run {stem}"))
+    for doubt in doubts_in(loaded.graph, loaded.spec.phases):
+        place = loaded.source.place(doubt.path)
+        found.append(Advice(loaded.file, place.line, place.column, doubt.text, doubt.fix))
+    return found
+
+
+# --- finding -----------------------------------------------------------------------------
+
+
+def shipped_dir() -> str:
+    """The folder of the workflows that come with adw."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    installed = os.path.join(package, "shipped")
+    if os.path.isdir(installed):
+        return installed
+    return os.path.join(os.path.dirname(package), "workflows")
+
+
+def find_workflow(name: str, repo_root: str) -> str:
+    """The file of a workflow: the repository's own, else the shipped one.
+
+    Args:
+        name: Its name, without folder and ending.
+        repo_root: The main checkout.
+
+    Raises:
+        UnknownName: No such workflow.
+    """
+    folders = (os.path.join(repo_root, "workflows"), shipped_dir())
+    if _NAME.match(name):
+        for folder in folders:
+            for ending in _ENDINGS:
+                path = os.path.join(folder, name + ending)
+                if os.path.lexists(path):
+                    return path
+    known = sorted({stem for folder in folders for stem in _workflows_in(folder)})
+    raise UnknownName(
+        kind="workflow",
+        name=shown(name),
+        reason=None if known else "there is none in `workflows/`",
+        suggestion=suggestion(name, known) or "adw init",
+    )
+
+
+def _workflows_in(folder: str) -> Iterator[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        stem, ending = os.path.splitext(name)
+        if ending in _ENDINGS and _NAME.match(stem):
+            yield stem
+
+
+def read_text_file(path: str) -> bytes:
+    """Read a regular file, anybody's, without waiting for a FIFO.
+
+    Raises:
+        UsageError: It cannot be read, or is larger than any file that people write.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            with os.fdopen(os.dup(fd), "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(detail=f"cannot read `{path}`: {reason}") from error
+    return data
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Spare the garbage collector: a large file makes many objects, none of them garbage."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+# --- checking ----------------------------------------------------------------------------
+
+
+def _validated(source: Source) -> tuple["WorkflowSpec | None", list[WorkflowError]]:
+    from pydantic import ValidationError
+
+    from adw.model.workflow import WorkflowSpec
+
+    try:
+        return WorkflowSpec.model_validate(source.value), []
+    except ValidationError as error:
+        from adw.source.faults import faults
+
+        return None, faults(error, source, WorkflowSpec)
+
+
+def _as_error(source: Source, found: Found) -> WorkflowError:
+    if found.not_yet:
+        from adw.source.faults import not_yet
+
+        return not_yet(source, found.path, found.not_yet)
+    error = source.fault(found.path, found.detail, reason=found.reason, fix=found.fix)
+    return error.with_fields(names=list(found.names)) if found.names else error
+
+
+def _compiled(source: Source, spec: "WorkflowSpec") -> Graph:
+    raw: dict[str, Any] = source.value["phases"]
+    limits = (spec.defaults.timeout, spec.defaults.idle_timeout)
+    phases = [_phase(n, p, limits, _digest(raw[n])) for n, p in spec.phases.items()]
+    try:
+        return compile_graph(spec.name, phases, spec.max_parallel)
+    except GraphFault as fault:
+        raise _as_error(source, graph_fault(fault, spec.phases)) from None
+
+
+# --- from the file's form to the graph's ---------------------------------------------------
+
+
+def _phase(
+    name: str, spec: "PhaseSpec", limits: tuple[float | None, float | None], digest: str
+) -> Phase:
+    given = spec.model_fields_set
+    retry, repair = spec.retry, spec.repair
+    return Phase(
+        name=name,
+        needs=tuple(spec.needs),
+        when=spec.when,
+        retry=_ONE_TRY
+        if retry is None
+        else Retry(
+            attempts=retry.attempts,
+            delay_s=retry.delay,
+            factor=retry.factor,
+            max_delay_s=retry.max_delay,
+            on=None if retry.on is None else frozenset(retry.on),
+        ),
+        repair=None if repair is None else Repair(repair.phase, repair.rounds, repair.back_to),
+        allow_failure=spec.allow_failure,
+        writes=spec.writes,
+        argv=() if spec.run is None else _argv(spec.run),
+        use=spec.use,
+        env=tuple(spec.env.items()),
+        cwd=spec.cwd,
+        timeout_s=spec.timeout if "timeout" in given else limits[0],
+        idle_timeout_s=spec.idle_timeout if "idle_timeout" in given else limits[1],
+        ensure=tuple(_condition(c) for c in spec.ensure) if spec.ensure else (),
+        on_retry=spec.on_retry,
+        digest=digest,
+    )
+
+
+def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
+    return ("sh", "-euc", command) if isinstance(command, str) else tuple(command)
+
+
+def _condition(condition: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(condition, str) and condition in CONDITIONS:
+        return (condition,)
+    return _argv(condition)
+
+
+def _digest(own_keys: Any) -> str:
+    return hashlib.sha256(_canonical(own_keys).encode()).hexdigest()
+
+
+_canonical: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+).encode
+_ONE_TRY: Final = Retry()

@@ -1,0 +1,1 @@
+"""Text that people write (workflow files, adw.yaml, front matter) to values with places."""
