@@ -89,11 +89,6 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: did you mean `run`?"
         ),
     ),
-    errors.NotYetKey: (
-        {"name": "copy", "file": "adw.yaml", "line": 2, "column": 1},
-        2,
-        "error: `copy` is not supported yet by this version of adw\n  at: adw.yaml:2:1",
-    ),
     errors.NotYet: (
         {
             "name": "agent",

@@ -141,7 +141,9 @@ def changes(path: Path) -> Iterator[tuple[int, str]]:
 def opens_for_writing(node: ast.Call, owner: str) -> bool:
     if owner == "os":
         flags = " ".join(ast.unparse(argument) for argument in node.args[1:])
-        return any(flag in flags for flag in ("O_WRONLY", "O_RDWR", "O_CREAT", '"w', "'w"))
+        if "O_NONBLOCK" in flags and "O_CREAT" not in flags:
+            return False  # a FIFO: nothing of it is on disk
+        return any(flag in flags for flag in ("O_WRONLY", "O_RDWR", "O_CREAT"))
     modes = [*node.args[:2], *(k.value for k in node.keywords if k.arg == "mode")]
     return any(
         isinstance(mode, ast.Constant)
@@ -156,7 +158,8 @@ def test_the_search_for_writers_finds_them(tmp_path: Path) -> None:
     source = tmp_path / "planted.py"
     source.write_text(
         "os.rename(a, b)\nshutil.copy(a, b)\nopen(p, 'w')\nos.open(p, os.O_WRONLY)\n"
-        "path.write_text(x)\nopen(p)\nos.open(p, os.O_RDONLY)\nre.replace(a, b)\n",
+        "path.write_text(x)\nopen(p)\nos.open(p, os.O_RDONLY)\nre.replace(a, b)\n"
+        "os.open(p, os.O_WRONLY | os.O_NONBLOCK)\n",
         encoding="utf-8",
     )
 

@@ -32,7 +32,7 @@ def names(directory: Path) -> list[str]:
 
 
 def failing(number: int) -> Callable[..., Any]:
-    def fail(*args: object, **kwargs: object) -> Any:
+    def fail(*_: object) -> Any:
         raise OSError(number, os.strerror(number))
 
     return fail
