@@ -313,6 +313,12 @@ def test_every_failure_kind_is_of_exactly_one_sort() -> None:
     assert set().union(*sorts) == set(field)
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have_are_refused_wherever_they_stand(text: str) -> None:
+    with pytest.raises(ValueError, match=f"`{text}` is not a JSON number"):
+        parse_json(f'{{"usage": {{"cost": [{text}]}}}}'.encode())
+
+
 def test_numbers_stay_numbers_and_text_stays_text() -> None:
     assert parse_json(b'{"a": [1, 1.5, "1", true, null]}') == {"a": [1, 1.5, "1", True, None]}
 
