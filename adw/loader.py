@@ -3,13 +3,11 @@
 Every fault is a `WorkflowError` with file, line and column. Nothing is written.
 """
 
-import errno
 import gc
 import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,8 @@ from adw.core.graph import Graph, Phase, Repair, Retry
 from adw.core.rules import CONDITIONS, Found, faults_in, graph_fault
 from adw.errors import UnknownName, UsageError, WorkflowError, suggestion
 from adw.source.parse import parse
-from adw.source.places import MAX_BYTES, Source, shown
+from adw.source.places import Source, shown
+from adw.source.read import read_text_file
 
 if TYPE_CHECKING:
     from adw.model.workflow import PhaseSpec, WorkflowSpec
@@ -60,7 +59,7 @@ def load_workflow(path: str) -> Loaded:
         WorkflowError: The file's first fault.
         UsageError: It cannot be read.
     """
-    return load_bytes(read_text_file(path), path)
+    return load_bytes(_read(path), path)
 
 
 def load_bytes(data: bytes, file: str) -> Loaded:
@@ -90,16 +89,19 @@ def validate_file(path: str) -> list[WorkflowError]:
         UsageError: It cannot be read.
     """
     try:
-        source = parse(read_text_file(path), path)
+        source = parse(_read(path), path)
         spec, faults = _validated(source)
         if spec is None:
             return faults
         found = [_as_error(source, fault) for fault in faults_in(spec.phases)]
         if not found:
             _compiled(source, spec)
+            return []
     except WorkflowError as error:
         return [error]
-    return found
+    from adw.source.faults import in_order
+
+    return in_order(found)
 
 
 def advice(loaded: Loaded) -> list[Advice]:
@@ -167,25 +169,11 @@ def _workflows_in(folder: str) -> Iterator[str]:
             yield stem
 
 
-def read_text_file(path: str) -> bytes:
-    """Read a regular file, anybody's, without waiting for a FIFO.
-
-    Raises:
-        UsageError: It cannot be read, or is larger than any file that people write.
-    """
+def _read(path: str) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file", path)
-            with os.fdopen(os.dup(fd), "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(detail=f"cannot read `{path}`: {reason}") from error
-    return data
+        return read_text_file(path)
+    except FileNotFoundError:
+        raise UsageError(detail=f"cannot read `{path}`: no such file", fix=None) from None
 
 
 @contextmanager

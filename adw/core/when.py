@@ -124,7 +124,7 @@ def _check_name(name: str, needs: Sequence[str]) -> None:
         message = f"`{name}` is a field of the state and a phase too; give the phase another name"
         raise BadExpression(message)
     if name not in FIELDS and name not in needs:
-        known = ", ".join(f"`{n}`" for n in (*FIELDS, *needs))
+        known = ", ".join(f"`{n}`" for n in dict.fromkeys((*FIELDS, *needs)))
         message = f"unknown name `{name}`; known here: {known}"
         raise BadExpression(message)
 

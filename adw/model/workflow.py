@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
@@ -121,6 +122,10 @@ class RepairSpec(Document):
 
 class PhaseSpec(Document):
     """One phase: a command or a built-in program, and the rules around it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["run"]}, {"required": ["use"]}]}
+    )
 
     not_yet: ClassVar[frozenset[str]] = frozenset(
         {"agent", "approve", "workflow", "include", "foreach", "inputs", "outputs", "secrets"}

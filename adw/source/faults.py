@@ -2,31 +2,30 @@
 
 import difflib
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from adw.errors import NotYet, NotYetKey, WorkflowError, suggestion
+from adw.model.config import BRANCH_PATTERN, GLOB_PATTERN
 from adw.model.workflow import ENV_PATTERN, PHASE_PATTERN, TEXT_PATTERN, WORKFLOW_PATTERN
-from adw.source.places import Path, Source, shown
+from adw.source.places import Path, Source, kind_of, shown
 
-_KINDS: Final = {
-    dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
-    float: "a number", type(None): "nothing",
-}  # fmt: skip
 _WANTED: Final = {
     "string_type": "a string", "int_type": "a whole number", "float_type": "a number",
     "bool_type": "true or false", "list_type": "a list", "dict_type": "a mapping",
     "model_type": "a mapping",
 }  # fmt: skip
-_NAMES: Final = {
+_NAMES: Final[Mapping[str, tuple[str, str | None]]] = {
     PHASE_PATTERN: ("a phase name", "use a-z, 0-9 and `_`, a letter first, at most 64 characters"),
     WORKFLOW_PATTERN: (
-        "a workflow name",
+        "a plain name",
         "use a-z, 0-9, `_` and `-`, a letter first, at most 64 characters",
     ),
     ENV_PATTERN: ("a variable name", "use letters, digits and `_`, no digit first"),
+    BRANCH_PATTERN: ("a branch name", None),
+    GLOB_PATTERN: ("a glob of variable names", None),
 }
 
 Wording = tuple[str, str | None]
@@ -43,7 +42,14 @@ def faults(error: ValidationError, source: Source, model: type[BaseModel]) -> li
             version does not run.
     """
     found = [_fault(item, source, model) for item in error.errors(include_url=False)]
-    return sorted(found, key=lambda e: (e.fields["line"], e.fields["column"]))
+    return in_order(found)
+
+
+def in_order(found: Iterable[WorkflowError]) -> list[WorkflowError]:
+    """Sort by place; at one place what is not supported yet comes first, as it may explain the rest."""
+    return sorted(
+        found, key=lambda e: (e.fields["line"], e.fields["column"], not isinstance(e, NotYet))
+    )
 
 
 def _fault(item: Mapping[str, Any], source: Source, model: type[BaseModel]) -> WorkflowError:
@@ -134,13 +140,16 @@ def _words(kind: str, value: Any, raw: str | None, item: Mapping[str, Any]) -> W
 
 
 def _type(kind: str, value: Any, raw: str | None, loc: Sequence[str | int]) -> Wording:
-    wanted = "a string or a list" if loc[-1] == "argv" else _WANTED[kind]
-    found = _KINDS.get(type(value), type(value).__name__)
-    if kind == "string_type" and raw:
-        return f"`{shown(raw)}` is {found}, a string is expected", f'write "{shown(raw)}" in quotes'
+    either = loc[-1:] == ("argv",)
+    wanted = "a string or a list" if either else _WANTED[kind]
+    found = kind_of(value)
     fix = None
-    if kind == "list_type" and isinstance(value, str) and value and loc[-1] != "argv":
-        fix = f"write [{shown(value)}]"
+    if kind == "string_type" and raw and value is not None:
+        fix = f'write "{shown(raw)}" in quotes'
+    elif kind == "list_type" and raw and not either:
+        fix = f"write [{shown(raw)}]"
+    if raw and value is not None:
+        return f"`{shown(raw)}` is {found}, {wanted} is expected", fix
     return f"{found} is found, {wanted} is expected", fix
 
 
@@ -162,10 +171,10 @@ def _pattern(value: Any, ctx: Mapping[str, Any]) -> Wording:
 _WORDING: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Wording]]] = {
     "literal_error": _literal,
     "string_pattern_mismatch": _pattern,
-    "greater_than_equal": lambda v, c: (f"`{v}` is found, at least {c['ge']} is expected", None),
-    "less_than_equal": lambda v, c: (f"`{v}` is found, at most {c['le']} is expected", None),
+    "greater_than_equal": lambda v, c: (f"`{v}` is found, at least {c['ge']:g} is expected", None),
+    "less_than_equal": lambda v, c: (f"`{v}` is found, at most {c['le']:g} is expected", None),
     "too_short": lambda v, _c: (
-        f"{_KINDS[type(v)]} without entries is found, at least one is expected",
+        f"{kind_of(v)} without entries is found, at least one is expected",
         None,
     ),
     "string_too_short": lambda _v, _c: ("empty text is found", None),

@@ -13,13 +13,14 @@ _PRINTABLE: Final = re.compile(
 )
 
 
-def parse(data: bytes, file: str, *, first_line: int = 1) -> Source:
+def parse(data: bytes, file: str, *, first_line: int = 1, may_be_empty: bool = False) -> Source:
     """Parse a whole file; JSON where its name ends in `.json` or it begins with `{`, else YAML.
 
     Args:
         data: UTF-8; a byte order mark is skipped.
         file: Its name, for messages.
         first_line: Line of the file where `data` begins.
+        may_be_empty: A text without a value counts as an empty mapping.
 
     Raises:
         WorkflowError: Not valid, or refused; with the place.
@@ -34,7 +35,10 @@ def parse(data: bytes, file: str, *, first_line: int = 1) -> Source:
             pass  # YAML's own flow style begins like that too
     if found := _PRINTABLE.search(text):
         raise _at_offset(text, found.start(), file, first_line, "a control character is found")
-    return parse_yaml_text(text, data, file, first_line)
+    source = parse_yaml_text(text, data, file, first_line, may_be_empty=may_be_empty)
+    if source.value is None and may_be_empty:
+        source.value = {}
+    return source
 
 
 def _decode(data: bytes, file: str, first_line: int) -> str:

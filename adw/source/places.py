@@ -13,6 +13,11 @@ MAX_DIGITS: Final = 40
 
 Path = tuple[str | int, ...]
 
+_KINDS: Final = {
+    dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
+    float: "a number", type(None): "nothing",
+}  # fmt: skip
+
 
 class Place(NamedTuple):
     """Where a value stands; lines and columns count from 1."""
@@ -69,3 +74,8 @@ def shown(value: object, limit: int = 60) -> str:
     text = value if isinstance(value, str) else repr(value)
     escaped = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words of the file's language."""
+    return _KINDS[type(value)]

@@ -38,8 +38,10 @@ _WORDS: Final = {
 _MAYBE_NUMBER: Final = frozenset("+-.0123456789")
 
 
-def parse_yaml_text(text: str, data: bytes, file: str, first_line: int) -> Source:
-    """Read one document.
+def parse_yaml_text(
+    text: str, data: bytes, file: str, first_line: int, *, may_be_empty: bool
+) -> Source:
+    """Read one document; None where there is none and `may_be_empty`.
 
     Raises:
         WorkflowError: Not YAML, or refused; with the place.
@@ -47,10 +49,11 @@ def parse_yaml_text(text: str, data: bytes, file: str, first_line: int) -> Sourc
 
     def places() -> dict[Path, Place]:
         found: dict[Path, Place] = {}
-        _YamlReader(text, file, first_line, found).document()
+        _YamlReader(text, file, first_line, found).document(may_be_empty=may_be_empty)
         return found
 
-    return Source(data, file, _YamlReader(text, file, first_line, None).document(), places)
+    value = _YamlReader(text, file, first_line, None).document(may_be_empty=may_be_empty)
+    return Source(data, file, value, places)
 
 
 class _YamlReader:
@@ -70,12 +73,14 @@ class _YamlReader:
         self._places = places
         self._nodes = 0
 
-    def document(self) -> Any:
+    def document(self, *, may_be_empty: bool) -> Any:
         """The one document of the stream."""
         try:
             self._next()  # start of the stream
             start = self._next()
             if type(start) is self._yaml.StreamEndEvent:
+                if may_be_empty:
+                    return None
                 raise self._refuse(start, "the file is empty")
             value = self._value(self._next(), (), None, 1)
             self._next()  # end of the document
@@ -94,7 +99,8 @@ class _YamlReader:
         if event.anchor is not None:
             raise self._refuse(event, f"the anchor `&{shown(event.anchor)}` is not allowed")
         if event.tag is not None:
-            raise self._refuse(event, f"the tag `{shown(event.tag)}` is not allowed")
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            raise self._refuse(event, f"the tag `{shown(tag)}` is not allowed")
         if self._places is not None:
             self._record(event, path, key)
         if kind is self._yaml.ScalarEvent:
@@ -175,12 +181,17 @@ class _YamlReader:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line, column = (mark.line, mark.column) if mark else (0, 0)
         lines = self._text.split("\n")
+        problem: str = getattr(error, "problem", None) or str(error)
+        if (
+            "nesting depth" in problem
+        ):  # the parser's own limit, met before ours while it looks ahead
+            problem = f"nested deeper than {MAX_DEPTH} levels"
         tab = mark is not None and line < len(lines) and lines[line][column : column + 1] == "\t"
         return WorkflowError(
             file=self._file,
             line=line + self._line,
             column=column + 1,
-            detail=f"not valid YAML: {getattr(error, 'problem', None) or error}",
+            detail=f"not valid YAML: {problem}",
             reason=getattr(error, "context", None),
             fix="indent with spaces, YAML does not take tabs" if tab else None,
         )

@@ -1,0 +1,68 @@
+"""adw.yaml, by which a repository is set up: all keys may be left out."""
+
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import Discriminator, Field, StringConstraints, Tag
+
+from adw.model.base import Document
+from adw.model.workflow import EnvName, Text
+
+MAX_SLOTS: Final = 100
+
+BRANCH_PATTERN: Final = r"^[A-Za-z0-9_][^\s~^:?*\[\\\x00-\x1f\x7f]{0,199}$"
+GLOB_PATTERN: Final = r"^[A-Za-z0-9_*?\[\]!-]{1,128}$"
+ROLE_PATTERN: Final = "^[a-z][a-z0-9_-]{0,63}$"
+
+Branch = Annotated[str, StringConstraints(pattern=BRANCH_PATTERN)]
+Folder = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern="^[^\\x00]*$")]
+Glob = Annotated[str, StringConstraints(pattern=GLOB_PATTERN)]
+Role = Annotated[str, StringConstraints(pattern=ROLE_PATTERN)]
+
+
+def _shape(value: object) -> str:
+    return "none" if isinstance(value, str) else "pairs"
+
+
+class PortsSpec(Document):
+    """Pairs of ports, one for each run: 9100 + slot and 9200 + slot."""
+
+    slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = MAX_SLOTS
+    """How many runs can have a pair at once."""
+
+
+class Config(Document):
+    """The settings of a repository."""
+
+    not_yet: ClassVar[frozenset[str]] = frozenset(
+        {"copy", "setup", "agents", "budgets", "max_concurrent", "ledger"}
+    )
+
+    issues: Literal["local", "github", "gitlab"] = "local"
+    """Where issues come from: `issues/<number>.md`, or a forge."""
+    base_branch: Branch | None = None
+    """Branch that runs start from; absent: the one checked out in the main checkout."""
+    agents_dir: Folder | None = None
+    """Folder that holds runs, relative to the main checkout; ADW_AGENTS_DIR overrides it."""
+    env: Annotated[dict[EnvName, Text], Field(default_factory=dict, max_length=1000)]
+    """Environment variables of every phase."""
+    env_pass: Annotated[list[Glob], Field(default_factory=list, max_length=1000)]
+    """Globs of variables that phases inherit beyond the short list."""
+    ports: Annotated[
+        Annotated[Literal["none"], Tag("none")] | Annotated[PortsSpec, Tag("pairs")],
+        Discriminator(_shape),
+        Field(default_factory=PortsSpec),
+    ]
+    """`none`, or how many pairs may be leased."""
+    model_sets: Annotated[
+        dict[Literal["base", "heavy"], dict[Role, Text]], Field(default_factory=dict)
+    ]
+    """For each model set, the model of each role."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as JSON-ready data, every key with its value, for a run's pin."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The settings of `to_json`; equal to those it was given."""
+        return cls.model_validate(data)
