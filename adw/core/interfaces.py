@@ -1,8 +1,11 @@
 """What the engine knows of the rooms above it: Protocols and the values that cross them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from adw.core.decide import Decision, Live, Start
+from adw.core.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +151,55 @@ class Workspace(Protocol):
 
     def clean(self) -> bool:
         """Whether nothing is modified, staged or untracked."""
+
+
+class Ticker(Protocol):
+    """The wall clock that never goes back."""
+
+    def now(self) -> float:
+        """Seconds since 1970 UTC."""
+
+
+class RunRecord(Protocol):
+    """What one open run knows and writes; the engine drives it, the real one is adw.app.session."""
+
+    graph: Graph
+
+    def running(self) -> Sequence[Live]:
+        """Attempts that live and have no entry yet."""
+
+    def wish(self) -> str | None:
+        """What ends this sitting: `signal`, `cancel`, `pause`, or None."""
+
+    def record(self, ended: Ended) -> None:
+        """Append the entry of an attempt that is over."""
+
+    def record_skip(self, phase: str) -> None:
+        """Append a skip."""
+
+    def record_cancel(self, now: float) -> None:
+        """With a wish to cancel and nothing running: mark all that could still start."""
+
+    def decide(self, now: float) -> Decision:
+        """What runs next."""
+
+    def prepare(self, start: Start) -> tuple[LaunchSpec, int] | None:
+        """Write the packet of a start; None where an entry was recorded instead (`workspace`)."""
+
+    def dirty(self) -> bool:
+        """Whether something waits for the next commit."""
+
+    def commit(self, before_rename: Callable[[], None]) -> None:
+        """Replace the state file, if anything changed, and make new packets' names durable."""
+
+    def launched(self, child_id: str) -> None:
+        """The body of a packet may have started."""
+
+    def publish(self, decision: Decision) -> None:
+        """Write events, RESPONSE.md and latest.json; tell whoever watches."""
+
+    def tick_s(self) -> float | None:
+        """How often whoever watches wants to be called; None: never."""
+
+    def tick(self) -> None:
+        """Let whoever watches look."""

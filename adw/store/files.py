@@ -181,6 +181,29 @@ def append(fd: int, line: bytes, *, sync: bool = False) -> None:
         os.fdatasync(fd)
 
 
+def sync_fd(fd: int) -> None:
+    """Make what was appended to an open file durable: for those who tell first and sync then."""
+    os.fdatasync(fd)
+
+
+def open_log(path: str, *, mode: int = 0o600) -> int:
+    """Open a file for `write_at` and `truncate`, made if missing; close-on-exec."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | _CLOEXEC, mode)
+
+
+def write_at(fd: int, data: bytes, offset: int) -> None:
+    """Write every byte at a place in a file; not for one that was opened for appends."""
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(fd, view, offset)
+        view, offset = view[count:], offset + count
+
+
+def truncate(fd: int, size: int) -> None:
+    """Cut an open file to `size` bytes."""
+    os.ftruncate(fd, size)
+
+
 def make_dir(path: str, *, sync: bool = False, mode: int = 0o700, exist_ok: bool = False) -> None:
     """Make one directory; with `sync` its parent is synced, without which a power cut undoes it."""
     try:

@@ -1,0 +1,34 @@
+"""`python -m adw` and the console script: answer `--version`, fork the nursery, then the rest.
+
+The nursery has to be forked before anything heavy is imported and before any lock is taken: what
+is loaded now is what every supervisor carries (docs/explanation/supervision.md).
+"""
+
+import sys
+
+_NEEDS_NURSERY = frozenset({"run", "resume", "cancel", "state"})
+
+
+def main() -> int:
+    """Run the command line; the exit code is the process's."""
+    args = sys.argv[1:]
+    if args in (["--version"], ["-V"]):
+        from adw import __version__
+
+        sys.stdout.write(f"adw {__version__}\n")
+        return 0
+    if sys.platform == "win32":
+        sys.stderr.write("error: adw does not run on Windows; use WSL 2\n")
+        return 2
+    nursery = None
+    if args and args[0] in _NEEDS_NURSERY and not {"--help", "-h"} & set(args):
+        from adw.supervise import nursery as room
+
+        nursery = room.start()
+    from adw.cli.main import main as command_line
+
+    return command_line(args, nursery)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

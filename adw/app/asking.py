@@ -1,0 +1,148 @@
+"""What people ask of a run: cancel, pause, set a state field.
+
+A request is a durable file. The holder of the run's lock applies it; where nobody holds the lock,
+the asker takes it and applies the request itself.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from adw import clock
+from adw.app.places import Places, refuse_inside
+from adw.app.wishes import SETTABLE
+from adw.errors import BusyError, CancelFailed, StoreError, UnknownName, UsageError, suggestion
+from adw.store import requests, runs
+from adw.store.state import StateFile, load_state
+
+PATIENCE_S: Final = 10.0  # then the request is said to be recorded, not yet applied
+_POLL_S: Final = 0.02
+
+
+def cancel(places: Places, run_dir: str, host: Any, *, patience_s: float | None = None) -> str:
+    """End what runs and record it as cancelled; returns when the tree is dead.
+
+    Returns:
+        One line for people.
+
+    Raises:
+        CancelFailed: It could not be ended; the status is unchanged.
+    """
+    refuse_inside(run_dir, "cancel")
+    state, _ = load_state(run_dir)
+    path = _ask(run_dir, "cancel", {})
+    if _taken_up(run_dir, path, patience_s or 3600.0):
+        return _after_cancel(run_dir)
+    from adw.app.sitting import Work, definition_of
+
+    lock = _lock_or_none(run_dir)
+    if lock is None:
+        raise CancelFailed(adw_id=state.adw_id, reason="another adw holds it and does not answer")
+    state, data = load_state(run_dir)
+    state_file = StateFile(run_dir, state, data)
+    definition = definition_of(run_dir, state)
+    Work(places, host, lock, state, state_file, definition, "cancel").settle()
+    return _after_cancel(run_dir)
+
+
+def _after_cancel(run_dir: str) -> str:
+    from adw.app import reading
+
+    adw_id = os.path.basename(run_dir)
+    found = reading.status(run_dir)
+    if found["living"]:
+        raise CancelFailed(adw_id=adw_id, reason="a phase is still alive")
+    return f"run {adw_id} is {found['status']}"
+
+
+def pause(run_dir: str) -> str:
+    """Let what runs end, start nothing new; without an orchestrator there is nothing to do."""
+    refuse_inside(run_dir, "pause")
+    load_state(run_dir)
+    adw_id = os.path.basename(run_dir)
+    if not runs.held(run_dir):
+        return f"run {adw_id} has no orchestrator, there is nothing to pause"
+    path = _ask(run_dir, "pause", {})
+    if _taken_up(run_dir, path, PATIENCE_S):
+        return f"run {adw_id} starts nothing new; go on with `adw resume {adw_id}`"
+    if os.path.exists(path) and not runs.held(run_dir):
+        _discard(run_dir, path)
+        return f"run {adw_id} has no orchestrator any more"
+    return "recorded, not yet applied"
+
+
+def set_fields(places: Places, run_dir: str, pairs: Mapping[str, str], host: Any) -> str:
+    """Set state fields by a person's word.
+
+    Raises:
+        UsageError: A field that cannot be set, or a value that the schema refuses.
+    """
+    refuse_inside(run_dir, "state set")
+    state, _ = load_state(run_dir)
+    fields = check_fields(pairs)
+    try:
+        state.changed(**fields)
+    except ValueError as error:
+        from adw.store.state import first_fault
+
+        raise UsageError(detail=first_fault(error), fix=None) from error
+    path = _ask(run_dir, "state_set", fields)
+    if _taken_up(run_dir, path, PATIENCE_S):
+        return "applied"
+    lock = _lock_or_none(run_dir)
+    if lock is None:
+        return "recorded, not yet applied"
+    from adw.app.sitting import Work, definition_of
+
+    state, data = load_state(run_dir)
+    state_file = StateFile(run_dir, state, data)
+    work = Work(places, host, lock, state, state_file, definition_of(run_dir, state), "state set")
+    work.settle()
+    return "applied"
+
+
+def check_fields(pairs: Mapping[str, str]) -> dict[str, Any]:
+    """Names and values of `--set` and `adw state set`; an empty value means null."""
+    fields: dict[str, Any] = {}
+    for name, value in pairs.items():
+        if name not in SETTABLE:
+            hint = suggestion(name, list(SETTABLE))
+            raise UnknownName(kind="settable field", name=name, suggestion=hint, reason=None)
+        fields[name] = value or None
+    return fields
+
+
+def _ask(run_dir: str, kind: str, fields: dict[str, Any]) -> str:
+    runs.complete_dirs(run_dir)
+    entries = len(load_state(run_dir)[0].phase_history)
+    try:
+        return requests.ask(run_dir, kind, entries, fields)
+    except OSError as error:
+        path = error.filename or run_dir
+        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+
+
+def _taken_up(run_dir: str, path: str, patience_s: float) -> bool:
+    """Wait until the request's file is gone (True) or nobody holds the run, or time is up."""
+    deadline = clock.monotonic() + patience_s
+    while clock.monotonic() < deadline:
+        if not os.path.exists(path):
+            return True
+        if not runs.held(run_dir):
+            return not os.path.exists(path)
+        time.sleep(_POLL_S)
+    return False
+
+
+def _lock_or_none(run_dir: str) -> runs.RunLock | None:
+    try:
+        return runs.open_run(run_dir)
+    except BusyError:
+        return None
+
+
+def _discard(run_dir: str, path: str) -> None:
+    for request in requests.pending(run_dir):
+        if request.name == os.path.basename(path):
+            requests.applied(run_dir, request)

@@ -1,0 +1,130 @@
+"""Going on with another definition: what is kept, what is marked, and `--from`."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from adw.app import define
+from adw.app.define import Definition
+from adw.app.places import Places
+from adw.core.decide import affected_by, from_marks
+from adw.core.interfaces import Supervision
+from adw.errors import DefinitionChanged, UnknownName, suggestion
+from adw.store import definitions, files
+
+if TYPE_CHECKING:
+    from adw.app.session import Session
+
+_SETTLED = frozenset({"done", "skipped", "excused"})
+
+
+def switch(
+    session: "Session", old: Definition, new: Definition, say: Callable[[str], None], *, keep: bool
+) -> None:
+    """Name the new definition and mark each settled phase that it defines differently.
+
+    Both reach the disk in one rename, so a crash never leaves a definition without its marks.
+    """
+    decision = session.decide(0.0)
+    kept, marked = [], []
+    for name, view in decision.phases.items():
+        if view.state not in _SETTLED:
+            continue
+        before = old.full.phases.get(name)
+        if before is not None and before.digest != new.full.phases[name].digest and not keep:
+            marked.append(name)
+        else:
+            kept.append(name)
+    for name in marked:
+        session.record_mark(name)
+    if session.state.workflow != new.workflow:
+        session.set_fields({"workflow": new.workflow})
+        slots = {"workflow": new.workflow, "marked": marked}
+        session.event("definition_changed", slots)
+    if kept:
+        say(f"kept: {', '.join(kept)}")
+    if marked:
+        say(f"starts again, since its definition changed: {', '.join(marked)}")
+    if kept and not marked and len(kept) == len(session.graph.order):
+        say("nothing to do; `--from PHASE` starts a phase again")
+
+
+def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
+    """Pin the changed files as a child of the old pin.
+
+    Raises:
+        DefinitionChanged: A phase that the run has begun and not settled is gone.
+    """
+    from adw.config import load_config
+    from adw.loader import find_workflow, load_workflow
+    from adw.model.snapshot import make_snapshot
+
+    root = places.repo.root
+    loaded = load_workflow(find_workflow(old.full.name, root))
+    missing = [name for name in old.graph.order if name not in loaded.graph.phases]
+    _refuse_missing(run_dir, missing)
+    parent = definitions.load_definition(run_dir, old.id)
+    fresh = definitions.make_definition(
+        loaded.file, loaded.data, load_config(root).to_json(), dict(old.command)
+    )
+    contents = {path: file.data() for path, file in fresh.files.items()}
+    snapshot = make_snapshot(fresh.agent_type, fresh.component_rules, contents, parent)
+    definitions.save_definition(run_dir, snapshot)
+    return define.load(run_dir, f"{loaded.graph.name}@{snapshot.id}")
+
+
+def _refuse_missing(run_dir: str, missing: list[str]) -> None:
+    """A phase that failed or was cut off cannot be continued by name when it is gone."""
+    from adw.store.state import load_state
+
+    state, _ = load_state(run_dir)
+    latest = {entry.phase: entry for entry in state.phase_history}
+    for name in missing:
+        if name in latest and not latest[name].success:
+            raise DefinitionChanged(
+                adw_id=state.adw_id,
+                detail=f"phase `{name}`, where the run stopped, is gone",
+                fix=f"put it back, or go on with the pinned one: adw resume {state.adw_id}",
+            )
+
+
+def tell_changed(definition: Definition, say: Callable[[str], None]) -> None:
+    """Say so when the workflow file is not what the run pinned."""
+    if not definition.path:
+        return
+    name = os.path.basename(definition.path)
+    try:
+        data = files.read(definition.path)
+    except OSError:
+        say(f"`{name}` is gone since the run pinned it; the pinned one is used")
+        return
+    if hashlib.sha256(data).hexdigest() != definition.source_sha256:
+        say(
+            f"`{name}` changed since the run pinned it; the pinned one is used"
+            " (`--accept-changed` goes over to the new one)"
+        )
+
+
+def start_from(session: "Session", supervision: Supervision, phase: str) -> None:
+    """`--from`: end what runs of the phase and its dependents, then mark it.
+
+    Raises:
+        UnknownName: No such phase.
+    """
+    known = list(session.graph.phases)
+    if phase not in known:
+        raise UnknownName(
+            kind="phase", name=phase, suggestion=suggestion(phase, known), reason=None
+        )
+    affected = affected_by(session.graph, phase)
+    while True:
+        waiting = [live for live in session.running() if live.phase in affected]
+        if not waiting:
+            break
+        for live in waiting:
+            supervision.stop(f"{live.phase}-{live.attempt}")
+        for ended in supervision.wait(None):
+            session.record(ended)
+    for name in from_marks(session.graph, session.fold, phase):
+        session.record_mark(name)

@@ -1,0 +1,183 @@
+"""A new run: look for a live one of the issue, build the directory, publish it by one rename."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from adw import __version__, clock
+from adw.app import define
+from adw.app.define import Definition
+from adw.app.packets import run_response, run_task
+from adw.app.places import Places, issue_facts
+from adw.errors import IssueBusy, StoreError, UnknownName, UsageError, suggestion
+from adw.ids import new_id
+from adw.model.event import make_event
+from adw.model.state import ADWStateData, encode_head, encode_state
+from adw.store import runs
+from adw.store.runs import RunLock
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `adw run` was asked for."""
+
+    workflow: str
+    issue: int | None = None
+    task: str | None = None
+    """File with the task of a run without an issue."""
+    adw_id: str | None = None
+    model_set: str = "base"
+    only: str | None = None
+    until: str | None = None
+    from_phase: str | None = None
+    parallel: bool = False
+    keep: bool = False
+    new: bool = False
+    wait: bool = True
+    fields: dict[str, Any] = field(default_factory=dict)
+    """State fields of `--set`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a run needs, read and checked before anything is written."""
+
+    definition: Definition
+    snapshot: Any
+    issue: Any
+    base: str | None
+    branch: str
+
+
+def make_plan(
+    places: Places, options: RunOptions, adw_id: str, base_commit: str | None = None
+) -> Plan:
+    """Read workflow, configuration and issue; nothing is written.
+
+    Raises:
+        UsageError: One of them is unknown or invalid.
+    """
+    from adw.config import load_config
+    from adw.forge.local import branch_name, read_issue, read_task
+    from adw.loader import find_workflow, load_workflow
+    from adw.workspace.repository import base
+
+    root = places.repo.root
+    config = load_config(root)
+    loaded = load_workflow(find_workflow(options.workflow, root))
+    for name in (options.only, options.until, options.from_phase):
+        _check_phase(name, list(loaded.graph.phases))
+    if options.task is not None:
+        issue = read_task(options.task)
+    elif options.issue is not None:
+        issue = read_issue(root, options.issue)
+    else:
+        raise UsageError(detail="an issue number or `--task FILE` is expected", fix=None)
+    commit = base_commit or base(places.repo, config.base_branch)
+    command = {
+        "only": options.only,
+        "until": options.until,
+        "model_set": options.model_set,
+        "base": commit,
+    }
+    definition, snapshot = define.pin(
+        loaded.file, loaded.data, loaded.graph, config.to_json(), command
+    )
+    return Plan(definition, snapshot, issue, commit, branch_name(issue, adw_id))
+
+
+def _check_phase(name: str | None, known: list[str]) -> None:
+    if name is not None and name not in known:
+        raise UnknownName(kind="phase", name=name, suggestion=suggestion(name, known), reason=None)
+
+
+def create(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> RunLock:
+    """Make the run durable under its name; afterwards it exists, before it did not.
+
+    Returns:
+        Its lock, held.
+
+    Raises:
+        IssueBusy: A live run of the issue exists and `--parallel` was not given.
+    """
+    agents_lock = runs.lock_agents(places.agents_dir)
+    try:
+        if options.issue is not None and not options.parallel:
+            other = runs.live_run_of(places.agents_dir, options.issue)
+            if other:
+                raise IssueBusy(issue=options.issue, adw_id=other)
+        contents = _contents(places, options, adw_id, plan)
+        temp, lock = runs.build_run(places.agents_dir, adw_id, contents)
+        runs.publish_run(temp, lock)
+    except FileExistsError as error:
+        detail = f"run `{adw_id}` exists already"
+        raise UsageError(detail=detail, fix=f"adw resume {adw_id}") from error
+    except OSError as error:
+        path = error.filename or places.agents_dir
+        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+    finally:
+        os.close(agents_lock)
+    return lock
+
+
+def fresh_id(agents_dir: str) -> str:
+    """An id that no run has."""
+    while True:
+        adw_id = new_id()
+        if not os.path.lexists(os.path.join(agents_dir, adw_id)):
+            return adw_id
+
+
+def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> dict[str, bytes]:
+    now = clock.stamp()
+    relative = os.path.relpath(places.worktree(adw_id), places.repo.root)
+    state = ADWStateData(
+        adw_id=adw_id,
+        issue_number=plan.issue.number,
+        issue_class=plan.issue.issue_class,
+        branch_name=plan.branch,
+        worktree_path=relative,
+        model_set="heavy" if options.model_set == "heavy" else "base",
+        all_adws=[adw_id],
+        workflow=plan.definition.workflow,
+        updated_at=now,
+    )
+    if options.fields:
+        state = state.changed(**options.fields)
+    facts = {**issue_facts(plan.issue), "body": plan.issue.body}
+    info = {
+        "schema_version": 1,
+        "adw_version": __version__,
+        "repository": places.repo.root,
+        "created_at": now,
+        "base": plan.base,
+        "issue": issue_facts(plan.issue),
+    }
+    view = {
+        "adw_id": adw_id,
+        "workflow": plan.definition.full.name,
+        "status": "running",
+        "reason": None,
+        "next_action": f"adw resume {adw_id}",
+        "branch": plan.branch,
+        "worktree": None,
+    }
+    slots = {
+        "workflow": plan.definition.workflow,
+        "issue_number": plan.issue.number,
+        "base": plan.base,
+    }
+    event = make_event("run_created", 1, now, {"entries": 0}, slots)
+    counts = {"pending": len(plan.definition.graph.order)}
+    return {
+        "adw_state.json": encode_state(encode_head(state), []),
+        "run.json": json.dumps(info, ensure_ascii=False, indent=1).encode() + b"\n",
+        f"definitions/{plan.definition.id}.json": plan.snapshot.encode(),
+        f"definitions/{plan.definition.id}.graph.json": json.dumps(
+            plan.definition.derived()
+        ).encode(),
+        "TASK.md": run_task(facts).encode(),
+        "RESPONSE.md": run_response(view, counts, []).encode(),
+        "state/task_history.jsonl": json.dumps(event, ensure_ascii=False).encode() + b"\n",
+    }

@@ -1,0 +1,213 @@
+"""Opening a run whose lock is held: mend what a crash left, adopt what lives, record what ended.
+
+Readers never come here. Whatever point a crash hit, one pass of this leaves a session from which
+the engine goes on as if nothing had happened.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adw import clock, log
+from adw.app import publish
+from adw.app.define import Definition
+from adw.app.environment import inherited
+from adw.app.session import Parts, Reporter, Session
+from adw.app.wishes import Wishes
+from adw.core.decide import Live
+from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
+from adw.model.state import ADWStateData
+from adw.store import attempts, files
+from adw.store.history import History
+from adw.store.runs import RunLock
+from adw.store.state import StateFile
+
+_HANDOVER_S: Final = 10.0  # a supervisor that has a packet records itself within milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a use case has in hand before it makes a session."""
+
+    lock: RunLock
+    state: ADWStateData
+    state_file: StateFile
+    definition: Definition
+    run_info: Mapping[str, Any]
+    worktree: Workspace
+    supervision: Supervision
+    reporter: Reporter
+    wishes: Wishes
+    command: str
+    """For the history: `run`, `resume` …"""
+
+
+def make_session(opened: Opened) -> Session:
+    """Build the session and bring it up to date with the world; nothing is started."""
+    run_dir = opened.lock.run_dir
+    config = opened.definition.config
+    base_env = {**inherited(os.environ, config.get("env_pass", ())), **config.get("env", {})}
+    parts = Parts(
+        lock=opened.lock,
+        state=opened.state,
+        state_file=opened.state_file,
+        history=History(run_dir),
+        graph=opened.definition.graph,
+        run_info=opened.run_info,
+        config=config,
+        base_env=base_env,
+        worktree=opened.worktree,
+        supervision=opened.supervision,
+        reporter=opened.reporter,
+        holds=_holds,
+        fill=_fill,
+        program=_program,
+        wishes=opened.wishes,
+    )
+    session = Session(parts)
+    _sweep(run_dir)
+    _fill_board(session)
+    _recover_events(session)
+    session.event("run_opened", {"command": opened.command, "pid": os.getpid()})
+    _take_attempts(session)
+    opened.wishes.look(session)
+    return session
+
+
+def _holds(expression: str, names: Mapping[str, object]) -> bool:
+    from adw.core.when import holds
+
+    return holds(expression, names)
+
+
+def _fill(text: str, values: Mapping[str, object]) -> str:
+    from adw.core.template import fill
+
+    return fill(text, values) if "{" in text else text
+
+
+def _program(use: str) -> tuple[str, ...]:
+    import sys
+
+    return (sys.executable, "-I", "-m", f"adw.phases.{use}")
+
+
+def _sweep(run_dir: str) -> None:
+    for name in ("", "state", "definitions", "requests"):
+        files.sweep(os.path.join(run_dir, name))
+
+
+def _fill_board(session: Session) -> None:
+    """Take the attempts over from latest.json where it fits the state, else from their files."""
+    found = read_latest(session.run_dir)
+    fits = found is not None and found.get("state_sha256") == session.parts.state_file.sha256
+    if found is not None and fits:
+        session.board.load(found["phases"])
+    for entry in session.state.phase_history:
+        if fits or entry.attempt == 0:
+            session.board.ended(entry, None, None, None)
+            continue
+        child = f"{entry.phase}-{entry.attempt}"
+        folder = os.path.join(session.run_dir, "attempts", child)
+        line = attempts.find(attempts.read_lines(folder), "exit") or {}
+        session.board.ended(entry, child, line.get("exit_code"), line.get("error"))
+
+
+def read_latest(run_dir: str) -> dict[str, Any] | None:
+    """The derived view, or None where it is missing or damaged."""
+    import json
+
+    try:
+        found = json.loads(files.read(os.path.join(run_dir, publish.LATEST)))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None
+
+
+def _recover_events(session: Session) -> None:
+    """Write the events again that a crash swallowed between commit and publish."""
+    history, entries = session.parts.history, session.state.phase_history
+    for number in range(history.entries, len(entries)):
+        entry = entries[number]
+        common: dict[str, Any] = {"entries": number + 1, "stage": entry.phase, "recovered": True}
+        if entry.attempt:
+            child = f"{entry.phase}-{entry.attempt}"
+            slots = {
+                "attempt": entry.attempt,
+                "success": entry.success,
+                "reason": entry.reason,
+                "exit_code": None,
+                "commit": entry.commit,
+                "detail": None,
+            }
+            history.add("child_completed", slots, child_id=child, **common)
+        else:
+            kind = "phase_skipped" if entry.reason == "skipped" else "phase_marked"
+            history.add(kind, {"reason": entry.reason}, **common)
+
+
+def _take_attempts(session: Session) -> None:
+    """Adopt what lives, record what ended, remove what never was an attempt."""
+    known = {f"{e.phase}-{e.attempt}" for e in session.state.phase_history}
+    found = []
+    for child in attempts.child_ids(session.run_dir):
+        if child in known:
+            continue
+        folder = os.path.join(session.run_dir, "attempts", child)
+        lines = _settled_lines(folder)
+        launch = attempts.find(lines, "launch")
+        if launch is None:
+            log.event("packet_removed", child_id=child)
+            attempts.remove(session.run_dir, child)
+        else:
+            found.append((launch["at"], child, folder, launch))
+    for path in os.listdir(os.path.join(session.run_dir, "children")):
+        if not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
+            attempts.remove(session.run_dir, path)
+    for _, child, folder, launch in sorted(found, key=lambda each: each[:2]):
+        _take(session, child, folder, launch)
+
+
+def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> None:
+    live = Live(launch["phase"], launch["attempt"], launch.get("repairs"))
+    lines = attempts.read_lines(folder)
+    supervisor = attempts.find(lines, "supervisor")
+    if supervisor and attempts.find(lines, "exit") is None and attempts.alive(folder):
+        if session.parts.supervision.adopt(child, folder, supervisor):
+            session.adopted(live, child, launch["at"], supervisor["pid"])
+            return
+        lines = attempts.read_lines(folder)
+    session.adopted(live, child, launch["at"], (supervisor or {}).get("pid", 0))
+    line = attempts.find(lines, "exit")
+    record = exit_record(line) if line else None
+    if record:
+        # Its supervisor may have died between writing and syncing it.
+        files.sync_file(os.path.join(folder, attempts.FILE))
+    session.record(Ended(child, record, adopted=True))
+
+
+def exit_record(line: Mapping[str, Any]) -> ExitRecord:
+    """The exit line of attempt.jsonl as a value; unknown keys of a newer adw are left out."""
+    return ExitRecord(
+        reason=line.get("reason"),
+        started_at=line.get("started_at"),
+        ended_at=line["ended_at"],
+        exit_code=line.get("exit_code"),
+        signal=line.get("signal"),
+        error=line.get("error"),
+        survivors=tuple(line.get("survivors") or ()),
+    )
+
+
+def _settled_lines(folder: str) -> list[dict[str, Any]]:
+    """Lines of an attempt, waited for while a packet is on its way to a supervisor."""
+    import time
+
+    deadline = clock.monotonic() + _HANDOVER_S
+    while True:
+        alive = attempts.alive(folder)
+        lines = attempts.read_lines(folder)
+        if not alive or attempts.find(lines, "supervisor") or clock.monotonic() > deadline:
+            return attempts.read_lines(folder)
+        time.sleep(0.01)

@@ -1,0 +1,131 @@
+"""What is derived from a run and written at each boundary, unsynced: events, RESPONSE.md, latest.json.
+
+All of it can be made again from the state and the attempt files, and is, when a run is opened.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from adw import clock
+from adw.app.packets import run_response
+from adw.core.decide import Decision
+from adw.core.graph import Graph
+from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
+from adw.model.state import ADWStateData
+from adw.store import files
+
+if TYPE_CHECKING:
+    from adw.app.session import Session
+
+LATEST: Final = os.path.join("state", "latest.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a view is made from."""
+
+    state: ADWStateData
+    state_sha256: str
+    graph: Graph
+    board: PhaseBoard
+    running: bool
+    tree_end: str | None
+
+
+def write(session: "Session", decision: Decision) -> None:
+    """Append the events and replace RESPONSE.md and latest.json."""
+    session.parts.history.flush()
+    facts = Facts(
+        state=session.state,
+        state_sha256=session.parts.state_file.sha256,
+        graph=session.graph,
+        board=session.board,
+        running=bool(session.running()),
+        tree_end=session.parts.supervision.tree_end,
+    )
+    head = view_head(facts, decision)
+    session.reason = head["reason"]
+    data = latest_bytes(head, session.board.encoded())
+    files.replace(os.path.join(session.run_dir, LATEST), data, sync=False)
+    state = session.state
+    view = {**head, "branch": state.branch_name, "worktree": state.worktree_path}
+    text = run_response(view, session.board.counts(), notes(facts))
+    files.replace(os.path.join(session.run_dir, "RESPONSE.md"), text.encode(), sync=False)
+
+
+def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
+    """Everything of `latest.json` but the phases."""
+    state = facts.state
+    waiting = decision.wake_at is not None
+    status = run_status(decision.closing, waiting=waiting, running=facts.running)
+    workflow, _, definition = (state.workflow or "@").partition("@")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "state_sha256": facts.state_sha256,
+        "adw_id": state.adw_id,
+        "workflow": workflow or None,
+        "definition": definition or None,
+        "issue_number": state.issue_number,
+        "status": status,
+        "closing": decision.closing,
+        "reason": reason(facts, decision),
+        "until": clock.stamp(decision.wake_at) if decision.wake_at is not None else None,
+        "next_action": next_action(status, state.adw_id, state.branch_name),
+        "tree_end": facts.tree_end,
+        "isolation": "none",
+        "updated_at": clock.stamp(),
+    }
+
+
+def latest_bytes(head: dict[str, Any], phases: bytes) -> bytes:
+    """The bytes of latest.json."""
+    start = json.dumps(head, ensure_ascii=False, indent=1)[:-2].encode()
+    return start + b',\n "phases": ' + phases + b"\n}\n"
+
+
+def reason(facts: Facts, decision: Decision) -> str | None:
+    """Why a run failed, is held or was cancelled, in one line."""
+    if decision.closing in {None, "succeeded"}:
+        return None
+    wanted = {"cancelled": "cancelled"}.get(decision.closing or "", decision.closing or "")
+    for name in facts.graph.phases:
+        last = (facts.board.attempts(name) or [{}])[-1]
+        if facts.board.status(name) == wanted or last.get("reason") == wanted:
+            return phase_line(facts, name)
+    return None
+
+
+def phase_line(facts: Facts, name: str) -> str:
+    """Such as: phase `test` failed: exit, exit code 1 (attempt 2)."""
+    status = facts.board.status(name)
+    attempts = facts.board.attempts(name)
+    if not attempts:
+        return f"phase `{name}` is {status}"
+    last = attempts[-1]
+    detail = f", {last['detail']}" if last.get("detail") else ""
+    why = f": {last['reason']}{detail}" if last["reason"] else ""
+    return f"phase `{name}` {_VERB.get(status, status)}{why} (attempt {last['attempt']})"
+
+
+_VERB: Final = {
+    "running": "is running",
+    "held": "is held",
+    "pending": "is pending",
+    "done": "is done",
+}
+_ORDER: Final = ("failed", "held", "running", "excused", "stale", "pending")
+
+
+def notes(facts: Facts) -> list[str]:
+    """Lines on the phases that need a look, most important first."""
+    found = []
+    for status in _ORDER[:4]:
+        for name in facts.graph.phases:
+            if facts.board.status(name) == status:
+                line = phase_line(facts, name)
+                tries = facts.board.attempts(name)
+                where = f", see attempts/{tries[-1]['child_id']}/" if tries else ""
+                found.append(line + where)
+    return found

@@ -1,0 +1,106 @@
+"""The view of a run, computed from state, pin and attempt files: what latest.json is derived from."""
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from adw.app import define, publish
+from adw.app.session import template_values
+from adw.core.decide import Decision, Fold, Live, decide
+from adw.core.graph import Graph
+from adw.core.view import PhaseBoard
+from adw.model.state import ADWStateData
+from adw.store import attempts
+from adw.store.state import load_state
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A run as a reader computes it."""
+
+    state: ADWStateData
+    data: bytes
+    graph: Graph
+    fold: Fold
+    decision: Decision
+    board: PhaseBoard
+    running: list[Live]
+
+
+def compute(run_dir: str) -> Computed:
+    """Decide anew what a run's files say; nothing is written.
+
+    Raises:
+        StateError: The state is damaged or of another version.
+    """
+    state, data = load_state(run_dir)
+    graph = define.load(run_dir, state.workflow).graph if state.workflow else bare_graph(state)
+    fold = Fold.of(graph, state.phase_history)
+    running = _running(run_dir, state)
+    outcomes = {e.phase: ("done" if e.success else "excused") for e in state.phase_history}
+
+    def holds(_phase: str, expression: str) -> bool:
+        from adw.core.when import holds
+
+        names = dict.fromkeys(graph.phases, "excused") | outcomes
+        return holds(expression, {**names, **template_values(state)})
+
+    decision = decide(graph, fold, running, time.time(), holds)  # noqa: TID251  a reader's clock
+    board = board_from_files(run_dir, graph, state)
+    board.update(decision, {live.phase: f"{live.phase}-{live.attempt}" for live in running})
+    return Computed(state, data, graph, fold, decision, board, running)
+
+
+def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The view as latest.json would hold it, and the state as plain JSON."""
+    found = compute(run_dir)
+    facts = publish.Facts(
+        state=found.state,
+        state_sha256=hashlib.sha256(found.data).hexdigest(),
+        graph=found.graph,
+        board=found.board,
+        running=bool(found.running),
+        tree_end=None,
+    )
+    view = publish.view_head(facts, found.decision)
+    view["phases"] = json.loads(found.board.encoded())
+    return view, json.loads(found.data)
+
+
+def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBoard:
+    """All attempts, with exit codes from their own files."""
+    board = PhaseBoard(graph)
+    for entry in state.phase_history:
+        if entry.attempt == 0:
+            board.ended(entry, None, None, None)
+            continue
+        child = f"{entry.phase}-{entry.attempt}"
+        folder = os.path.join(run_dir, "attempts", child)
+        line = attempts.find(attempts.read_lines(folder), "exit") or {}
+        board.ended(entry, child, line.get("exit_code"), line.get("error"))
+    return board
+
+
+def _running(run_dir: str, state: ADWStateData) -> list[Live]:
+    known = {f"{entry.phase}-{entry.attempt}" for entry in state.phase_history}
+    found = []
+    for child in attempts.child_ids(run_dir):
+        folder = os.path.join(run_dir, "attempts", child)
+        if child in known or not attempts.alive(folder):
+            continue
+        launch = attempts.find(attempts.read_lines(folder), "launch")
+        if launch:
+            found.append(Live(launch["phase"], launch["attempt"], launch.get("repairs")))
+    return found
+
+
+def bare_graph(state: ADWStateData) -> Graph:
+    """A graph for a state without definition: its phases, in the order of their first entry."""
+    from adw.core.graph import Phase
+
+    names = list(dict.fromkeys(entry.phase for entry in state.phase_history))
+    phases = {name: Phase(name) for name in names}
+    return Graph("unknown", phases, tuple(names), 1, {}, {}, {})

@@ -1,0 +1,107 @@
+"""`adw run` and `adw resume`: start or continue a run in this process, until it ends or is held."""
+
+import os
+
+from adw.app import chaining, define
+from adw.app.creating import RunOptions, create, fresh_id, make_plan
+from adw.app.places import Places, refuse_inside
+from adw.app.sitting import Host, Sitting, Work, read_info
+from adw.errors import UnknownName, UsageError
+from adw.ids import is_id
+from adw.store import definitions, runs
+from adw.store.state import StateFile, load_state
+from adw.workspace.repository import hide, notice
+
+
+def run(places: Places, options: RunOptions, host: Host) -> Sitting:
+    """Start a run, or continue one with another workflow (`--adw-id`)."""
+    existing = _existing(places, options)
+    if existing:
+        return chain(places, options, existing, host)
+    adw_id = options.adw_id or fresh_id(places.agents_dir)
+    plan = make_plan(places, options, adw_id)
+    line = notice(places.repo)
+    if line:
+        host.say(line)
+    hide(places.repo)
+    lock = create(places, options, adw_id, plan)
+    host.created(adw_id)
+    state, data = load_state(lock.run_dir)
+    state_file = StateFile(lock.run_dir, state, data)
+    sitting = Work(places, host, lock, state, state_file, plan.definition, "run")
+    return sitting.go(None, wait=options.wait)
+
+
+def resume(
+    places: Places,
+    run_dir: str,
+    host: Host,
+    *,
+    from_phase: str | None = None,
+    wait: bool = True,
+    accept_changed: bool = False,
+) -> Sitting:
+    """Go on with a run: adopt what lives, rerun only what must be.
+
+    Raises:
+        BusyError: Another adw holds it.
+        StateError: Its state is damaged; nothing was touched.
+    """
+    refuse_inside(run_dir, "resume")
+    load_state(run_dir)
+    lock = runs.open_run(run_dir)
+    state, data = load_state(run_dir)
+    if state.workflow is None:
+        detail = f"run `{state.adw_id}` was written elsewhere and names no workflow"
+        fix = f"adw run WORKFLOW {state.issue_number or 'ISSUE'} --adw-id {state.adw_id}"
+        raise UsageError(detail=detail, fix=fix)
+    host.created(state.adw_id)
+    state_file = StateFile(run_dir, state, data)
+    definition = define.load(run_dir, state.workflow)
+    work = Work(places, host, lock, state, state_file, definition, "resume")
+    if accept_changed:
+        work.parent = definition
+        work.definition = chaining.accepted(places, run_dir, definition)
+    else:
+        chaining.tell_changed(definition, host.say)
+    return work.go(from_phase, wait=wait)
+
+
+def chain(places: Places, options: RunOptions, run_dir: str, host: Host) -> Sitting:
+    """Continue a run with another workflow, or the same: results are kept by phase name."""
+    refuse_inside(run_dir, "run")
+    load_state(run_dir)
+    lock = runs.open_run(run_dir)
+    state, data = load_state(run_dir)
+    if options.issue is not None and state.issue_number != options.issue:
+        detail = f"run `{state.adw_id}` works on issue {state.issue_number}, not {options.issue}"
+        raise UsageError(detail=detail, fix=None)
+    runs.complete_dirs(run_dir)
+    plan = make_plan(places, options, state.adw_id, read_info(run_dir)["base"])
+    host.created(state.adw_id)
+    definitions.save_definition(run_dir, plan.snapshot)
+    define.keep(run_dir, plan.definition)
+    work = Work(places, host, lock, state, StateFile(run_dir, state, data), plan.definition, "run")
+    work.parent = define.load(run_dir, state.workflow) if state.workflow else plan.definition
+    work.keep = options.keep
+    return work.go(options.from_phase, wait=options.wait)
+
+
+def _existing(places: Places, options: RunOptions) -> str | None:
+    """The run that `--adw-id` names, if it exists; an unknown id is refused where it is a slip."""
+    if options.adw_id is None:
+        return None
+    path = os.path.join(places.agents_dir, options.adw_id)
+    if is_id(options.adw_id) and os.path.lexists(path):
+        return path
+    known = [name for name, _ in runs.peek(places.agents_dir, options.issue)]
+    if not is_id(options.adw_id):
+        return runs.find_run(places.agents_dir, options.adw_id)
+    if known and options.issue is not None and not options.new:
+        raise UnknownName(
+            kind="run",
+            name=options.adw_id,
+            reason=f"issue {options.issue} has: {', '.join(known)}",
+            suggestion="name one of these, or add `--new`",
+        )
+    return None

@@ -1,0 +1,406 @@
+"""One open run: the record that the engine drives, from the taking of its lock to its release.
+
+All changes are made in memory first and reach the disk in `commit`, which replaces the state file;
+what is derived (events, RESPONSE.md, latest.json) is written afterwards in `publish`.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from adw import clock, failpoints
+from adw.app import publish
+from adw.app.environment import body_environment
+from adw.app.packets import child_response, child_task
+from adw.app.verdicts import BUILTIN_ENSURE, Judge
+from adw.app.wishes import Wishes
+from adw.core.contracts import signature
+from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
+from adw.core.graph import Graph
+from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, Supervision, Workspace
+from adw.core.outcome import Verdict
+from adw.core.view import PhaseBoard
+from adw.errors import AdwError, StoreError, WorktreeError
+from adw.ids import child_id as name_child
+from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
+from adw.store import attempts, files
+from adw.store.history import History
+from adw.store.runs import RunLock
+from adw.store.state import StateFile
+
+
+class Reporter(Protocol):
+    """Whoever watches a run: the terminal, plain lines, or nobody."""
+
+    def changed(self, board: PhaseBoard, news: Sequence[dict[str, Any]]) -> None:
+        """A boundary was reached; `news` are the events since the last one."""
+
+    def interval_s(self) -> float | None:
+        """How often `tick` is wanted; None: never."""
+
+    def tick(self, board: PhaseBoard) -> None:
+        """Time for a look at what runs."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a session is made of; app.opening puts it together."""
+
+    lock: RunLock
+    state: ADWStateData
+    state_file: StateFile
+    history: History
+    graph: Graph
+    run_info: Mapping[str, Any]
+    """run.json."""
+    config: Mapping[str, Any]
+    """Resolved configuration, from the pin."""
+    base_env: Mapping[str, str]
+    worktree: Workspace
+    supervision: Supervision
+    reporter: Reporter
+    holds: Callable[[str, Mapping[str, object]], bool]
+    """Evaluates a `when` expression over names."""
+    fill: Callable[[str, Mapping[str, object]], str]
+    """Fills `{name}` templates."""
+    program: Callable[[str], tuple[str, ...]]
+    """Argv of a built-in phase program."""
+    wishes: Wishes
+
+
+@dataclass(slots=True)
+class _Run:
+    """An attempt that lives."""
+
+    live: Live
+    started_at: str
+    adopted: bool = False
+
+
+@dataclass(slots=True)
+class Session:
+    """The open run; implements `adw.core.interfaces.RunRecord`."""
+
+    parts: Parts
+    graph: Graph = field(init=False)
+    state: ADWStateData = field(init=False)
+    board: PhaseBoard = field(init=False)
+    fold: Fold = field(init=False)
+    news: list[dict[str, Any]] = field(default_factory=list)
+    reason: str | None = None
+    _running: dict[str, _Run] = field(default_factory=dict)
+    _entries: list[HistoryEntry] = field(default_factory=list)
+    _fields: dict[str, Any] = field(default_factory=dict)
+    _packets: list[str] = field(default_factory=list)
+    _responses: list[tuple[str, str]] = field(default_factory=list)
+    _outcomes: dict[str, str] = field(default_factory=dict)
+    _judge: Judge = field(init=False)
+    decision: Decision | None = None
+
+    def __post_init__(self) -> None:
+        self.graph = self.parts.graph
+        self.state = self.parts.state
+        self.board = PhaseBoard(self.graph)
+        self.fold = Fold(self.graph)
+        parts = self.parts
+        self._judge = Judge(self.run_dir, self.graph, parts.worktree, parts.supervision)
+        for entry in self.state.phase_history:
+            self._fold(entry)
+
+    @property
+    def run_dir(self) -> str:
+        """Directory of the run."""
+        return self.parts.lock.run_dir
+
+    # --- what the engine asks ------------------------------------------------------------
+
+    def running(self) -> Sequence[Live]:
+        """Attempts that live and have no entry yet."""
+        return [each.live for each in self._running.values()]
+
+    def wish(self) -> str | None:
+        """What ends this sitting, if anything."""
+        return self.parts.wishes.wish
+
+    def dirty(self) -> bool:
+        """Whether something waits for the next commit."""
+        return bool(self._entries or self._fields or self.parts.wishes.unmoved)
+
+    def decide(self, now: float) -> Decision:
+        """What runs next."""
+        self.decision = decide(self.graph, self.fold, self.running(), now, self.holds)
+        return self.decision
+
+    def record(self, ended: Ended) -> None:
+        """Append the entry of an attempt that is over."""
+        run = self._running.pop(ended.child_id)
+        evidence = self.parts.state_file.restore()
+        if ended.record is None:
+            verdict, fields = self._judge.lost(ended.child_id), dict[str, Any]()
+        else:
+            stopped = "cancelled" if self.wish() == "cancel" else "interrupted"
+            verdict, fields = self._judge.observed(
+                run.live, ended.child_id, ended.record, self.state, stopped
+            )
+        if evidence:
+            detail = f"the state file was changed by somebody else; see {evidence}"
+            verdict = Verdict(success=False, reason="tampered", detail=detail)
+            self.event("state_restored", {"evidence": evidence})
+        head = self._judge.head()
+        if isinstance(head, WorktreeError) and verdict.success:
+            verdict = Verdict(success=False, reason="workspace", detail=head.message)
+        if verdict.success:
+            self._fields.update(fields)
+        entry = self._entry(run, ended.child_id, verdict, ended.record)
+        entry = entry.model_copy(update={"commit": head if isinstance(head, str) else None})
+        self.append(entry)
+        self._completed(entry, ended.child_id, verdict, ended.record)
+
+    def record_skip(self, phase: str) -> None:
+        """Append a skip."""
+        now = clock.stamp()
+        self.append(HistoryEntry(phase=phase, success=True, reason="skipped", ended_at=now))
+        self.event("phase_skipped", {"reason": "when"}, stage=phase)
+
+    def record_mark(self, phase: str) -> None:
+        """Append a mark: a person wants this phase started again."""
+        now = clock.stamp()
+        self.append(HistoryEntry(phase=phase, success=False, reason="invalidated", ended_at=now))
+        self.event("phase_marked", {"reason": "resume"}, stage=phase)
+
+    def record_cancel(self, now: float) -> None:
+        """Mark all that could still start as cancelled, once."""
+        if self.parts.wishes.cancelled:
+            return
+        self.parts.wishes.cancelled = True
+        if any(entry.reason == "cancelled" for entry in self._entries):
+            return
+        for phase in cancel_targets(self.graph, self.fold, self.running(), now, self.holds):
+            at = clock.stamp()
+            self.append(HistoryEntry(phase=phase, success=False, reason="cancelled", ended_at=at))
+            self.event("phase_marked", {"reason": "cancelled"}, stage=phase)
+
+    def prepare(self, start: Start) -> tuple[LaunchSpec, int] | None:
+        """Write the packet of a start; None where an entry was recorded instead."""
+        phase = self.graph.phases[start.phase]
+        child = name_child(start.phase, start.attempt)
+        head = self._judge.head()
+        if isinstance(head, WorktreeError):
+            self._unstarted(start, "workspace", head.message)
+            return None
+        try:
+            argv = self._argv(start)
+        except AdwError as error:
+            self._unstarted(start, "spawn_failed", error.message)
+            return None
+        shared = {
+            "worktree": self.parts.worktree.path,
+            "run_dir": self.run_dir,
+            "state": self.state,
+        }
+        title = self.parts.run_info["issue"]["title"]
+        task = {**shared, "repairs": start.repairs, "argv": argv, "title": title}
+        at = clock.stamp()
+        launch = {
+            "phase": start.phase,
+            "attempt": start.attempt,
+            "repairs": start.repairs,
+            "at": at,
+            "argv": argv,
+            "before": self._judge.before(start.phase, self.state.phase_history),
+        }
+        text = child_task(phase, child, self.run_dir, self.state, task)
+        try:
+            packet = attempts.write_packet(self.run_dir, child, text, launch)
+        except OSError as error:
+            raise StoreError(path=error.filename, reason=error.strerror, fix=None) from error
+        self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), at)
+        self._packets.append(child)
+        commands = tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE)
+        worktree = self.parts.worktree.path
+        spec = LaunchSpec(
+            child_id=child,
+            argv=tuple(argv),
+            env=body_environment(self.parts.base_env, phase, child, start.attempt, shared),
+            cwd=os.path.join(worktree, phase.cwd) if phase.cwd else worktree,
+            attempt_dir=packet.attempt_dir,
+            sync_files=packet.sync_files,
+            sync_dirs=packet.sync_dirs,
+            timeout_s=phase.timeout_s,
+            idle_timeout_s=phase.idle_timeout_s,
+            ensure=commands,
+        )
+        return spec, packet.lock_fd
+
+    def commit(self, before_rename: Callable[[], None]) -> None:
+        """Replace the state, if anything changed, and make new packets' names durable."""
+        if self._entries or self._fields:
+            at = clock.stamp()
+            state = self.state
+            if self._fields:
+                state = state.changed(**self._fields)
+            state = state.model_copy(update={"updated_at": at}).appended(self._entries)
+            self.parts.state_file.save(state, before_rename)
+            self.state = state
+            self._entries.clear()
+            self._fields.clear()
+        if self._packets:
+            for name in ("children", "attempts"):
+                files.sync_dir(os.path.join(self.run_dir, name))
+        self.parts.wishes.move_applied()
+
+    def launched(self, child_id: str) -> None:
+        """The body of a packet may have started."""
+        run = self._running[child_id]
+        self._packets.remove(child_id)
+        live = run.live
+        self.board.started(live.phase, live.attempt, child_id, run.started_at, adopted=False)
+        slots = {"attempt": live.attempt, "repairs": live.repairs, "packet": f"children/{child_id}"}
+        self.event("child_launched", slots, stage=live.phase, child_id=child_id)
+
+    def publish(self, decision: Decision) -> None:
+        """Write what is derived and tell whoever watches."""
+        failpoints.hit("publish.before")
+        for path, text in self._responses:
+            if not os.path.exists(path):
+                files.replace(path, text.encode(), sync=False)
+        self._responses.clear()
+        self.board.update(decision, {run.live.phase: child for child, run in self._running.items()})
+        publish.write(self, decision)
+        news, self.news = self.news, []
+        self.parts.reporter.changed(self.board, news)
+
+    def tick_s(self) -> float | None:
+        """How often whoever watches wants to be called."""
+        return self.parts.reporter.interval_s()
+
+    def tick(self) -> None:
+        """Take up requests; let whoever watches look."""
+        self.parts.wishes.look(self)
+        self.parts.reporter.tick(self.board)
+
+    # --- what the rest of app asks -------------------------------------------------------
+
+    def adopted(self, live: Live, child_id: str, started_at: str, supervisor_pid: int) -> None:
+        """Take over an attempt that another orchestrator started."""
+        self._running[child_id] = _Run(live, started_at, adopted=True)
+        self.board.started(live.phase, live.attempt, child_id, started_at, adopted=True)
+        slots = {"attempt": live.attempt, "supervisor_pid": supervisor_pid}
+        self.event("child_adopted", slots, stage=live.phase, child_id=child_id)
+
+    def append(self, entry: HistoryEntry) -> None:
+        """Add an entry to the next commit."""
+        if len(self.state.phase_history) + len(self._entries) >= MAX_ENTRIES - 1:
+            entry = entry.model_copy(update={"success": False, "reason": "stuck"})
+        self._entries.append(entry)
+        self._fold(entry)
+        if entry.attempt == 0:
+            self.board.ended(entry, None, None, None)
+
+    def set_fields(self, fields: Mapping[str, Any]) -> None:
+        """Add state fields to the next commit."""
+        self._fields.update(fields)
+
+    def event(
+        self,
+        kind: str,
+        slots: dict[str, Any],
+        stage: str | None = None,
+        child_id: str | None = None,
+    ) -> None:
+        """Add an event; it is written by the next `publish`."""
+        count = len(self.state.phase_history) + len(self._entries)
+        self.parts.history.add(kind, slots, entries=count, stage=stage, child_id=child_id)
+        self.news.append({"event": kind, "stage": stage, "child_id": child_id, **slots})
+
+    # --- parts of recording --------------------------------------------------------------
+
+    def _fold(self, entry: HistoryEntry) -> None:
+        self.fold.add(entry)
+        if entry.success:
+            self._outcomes[entry.phase] = "skipped" if entry.reason == "skipped" else "done"
+        else:
+            self._outcomes[entry.phase] = "excused"
+
+    def holds(self, phase: str, expression: str) -> bool:
+        """Evaluate a `when` over state fields and the outcomes of what the phase needs."""
+        needs = self.graph.phases[phase].needs
+        outcomes = {name: self._outcomes.get(name, "excused") for name in needs}
+        state = self.state.model_copy(update=self._fields)
+        return self.parts.holds(expression, {**template_values(state), **outcomes})
+
+    def _argv(self, start: Start) -> list[str]:
+        phase = self.graph.phases[start.phase]
+        if phase.use:
+            return list(self.parts.program(phase.use))
+        if phase.argv[:2] == ("sh", "-euc"):
+            return list(phase.argv)
+        values = {**template_values(self.state), "worktree": self.parts.worktree.path}
+        return [self.parts.fill(item, values) for item in phase.argv]
+
+    def _unstarted(self, start: Start, reason: str, detail: str) -> None:
+        run = _Run(Live(start.phase, start.attempt, start.repairs), clock.stamp())
+        verdict = Verdict(success=False, reason=reason, detail=detail)
+        child = name_child(start.phase, start.attempt)
+        entry = self._entry(run, child, verdict, None)
+        self.append(entry)
+        self._completed(entry, child, verdict, None)
+
+    def _entry(
+        self, run: _Run, child: str, verdict: Verdict, record: ExitRecord | None
+    ) -> HistoryEntry:
+        ended_at = record.ended_at if record else clock.stamp()
+        not_before = None
+        if verdict.retry_after_s is not None:
+            at = datetime.fromisoformat(ended_at).timestamp() + verdict.retry_after_s
+            not_before = clock.stamp(at)
+        mark = None
+        if not verdict.success and verdict.reason is not None and record is not None:
+            mark = signature(verdict.reason, record.exit_code, self._judge.tail(child))
+        return HistoryEntry.model_validate(
+            {
+                "phase": run.live.phase,
+                "attempt": run.live.attempt,
+                "success": verdict.success,
+                "reason": verdict.reason,
+                "started_at": (record.started_at if record else None) or run.started_at,
+                "ended_at": ended_at,
+                "not_before": not_before,
+                "signature": mark,
+                "repairs": run.live.repairs,
+            }
+        )
+
+    def _completed(
+        self, entry: HistoryEntry, child: str, verdict: Verdict, record: ExitRecord | None
+    ) -> None:
+        code = record.exit_code if record else None
+        slots = {
+            "attempt": entry.attempt,
+            "success": entry.success,
+            "reason": entry.reason,
+            "exit_code": code,
+            "commit": entry.commit,
+            "detail": verdict.detail,
+        }
+        self.event("child_completed", slots, stage=entry.phase, child_id=child)
+        self.board.ended(entry, child, code, verdict.detail)
+        if os.path.isdir(os.path.join(self.run_dir, "children", child)):
+            logs = f"attempts/{child}/stdout.log, attempts/{child}/stderr.log"
+            path = os.path.join(self.run_dir, "children", child, "RESPONSE.md")
+            times = {"started_at": entry.started_at, "ended_at": entry.ended_at, "logs": logs}
+            self._responses.append((path, child_response(entry.phase, child, {**slots, **times})))
+
+
+def template_values(state: ADWStateData) -> dict[str, object]:
+    """State fields that templates and `when` may name."""
+    return {
+        "adw_id": state.adw_id,
+        "issue_number": state.issue_number,
+        "issue_class": state.issue_class,
+        "branch_name": state.branch_name,
+        "plan_file": state.plan_file,
+        "model_set": state.model_set,
+    }

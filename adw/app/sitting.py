@@ -1,0 +1,225 @@
+"""One sitting at a run, from the held lock to the end: prepare, open, drive, leave."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from adw import clock, failpoints
+from adw.app import chaining, define
+from adw.app.define import Definition
+from adw.app.opening import Opened, make_session
+from adw.app.places import Places
+from adw.app.rebuilding import bare_graph
+from adw.app.session import Reporter, Session
+from adw.app.wishes import Wishes
+from adw.core.decide import resume_marks
+from adw.engine import Outcome, drive
+from adw.errors import ExitCode
+from adw.model.state import ADWStateData
+from adw.store import files, runs
+from adw.store.runs import RunLock
+from adw.store.state import StateFile
+from adw.supervise.local import LocalSupervision
+from adw.workspace import leases
+from adw.workspace.worktree import Worktree
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the process gives: the nursery forked at its start, and who watches."""
+
+    nursery: Any
+    reporter: Reporter
+    created: Callable[[str], None]
+    """Called with the ADW ID as soon as the run exists, or its lock is held."""
+    say: Callable[[str], None]
+    """Takes one line for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """How a command's work on a run ended."""
+
+    adw_id: str
+    outcome: Outcome
+
+    @property
+    def exit_code(self) -> int:
+        """Exit status of the command."""
+        if self.outcome.closing == "succeeded":
+            return ExitCode.OK
+        if self.outcome.closing in {"failed", "cancelled"}:
+            return ExitCode.FAILED
+        if self.outcome.closing == "stuck":
+            return ExitCode.BUG
+        return ExitCode.HELD
+
+
+@dataclass(slots=True)
+class Work:
+    """From a held lock to the end of the sitting."""
+
+    places: Places
+    host: Host
+    lock: RunLock
+    state: ADWStateData
+    state_file: StateFile
+    definition: Definition
+    command: str
+    parent: Definition | None = None
+    """The definition before, when this one is new."""
+    keep: bool = False
+
+    def go(self, from_phase: str | None, *, wait: bool) -> Sitting:
+        """Prepare the workspace, drive until the sitting ends, leave.
+
+        Raises:
+            Interrupted: A signal ended it.
+        """
+        runs.complete_dirs(self.lock.run_dir)
+        with self._opened() as (wishes, supervision):
+            action = self._prepare()
+            session = make_session(self._parts(supervision, wishes))
+            if action:
+                names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
+                session.event("workspace_ready", {**names, "action": action})
+            self._apply(session, supervision, from_phase)
+            outcome = drive(session, supervision, clock.Clock(), wait=wait)
+            self._close(session, outcome)
+        if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
+            raise Interrupted(self.state.adw_id, wishes.signal)
+        return Sitting(self.state.adw_id, outcome)
+
+    def settle(self) -> None:
+        """Apply what was asked of a run that nobody holds; nothing is started."""
+        runs.complete_dirs(self.lock.run_dir)
+        with self._opened() as (wishes, supervision):
+            session = make_session(self._parts(supervision, wishes))
+            if session.wish() == "cancel":
+                self._close(session, drive(session, supervision, clock.Clock(), wait=False))
+                return
+            decision = session.decide(clock.Clock().now())
+            session.commit(_nothing)
+            session.publish(decision)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Wishes, LocalSupervision]]:
+        wishes = Wishes(self.lock.run_dir)
+        wishes.open()
+        supervision = LocalSupervision(self.host.nursery, wake_fds=wishes.fds)
+        try:
+            yield wishes, supervision
+        finally:
+            wishes.close()
+            supervision.close()
+            self.lock.close()
+
+    def _prepare(self) -> str | None:
+        """Ports, branch and worktree: each recorded before it is made, each idempotent."""
+        self._lease()
+        worktree = self._worktree()
+        made = bool(self.state.phase_history)
+        base = read_info(self.lock.run_dir)["base"] or self.definition.command.get("base")
+        action: str | None = worktree.ensure(base, made=made)
+        failpoints.hit("worktree.made")
+        return action
+
+    def _lease(self) -> None:
+        ports = self.definition.config.get("ports")
+        if ports in {None, "none"} and ports is not None:
+            return
+        slots = ports.get("slots", 100) if isinstance(ports, dict) else 100
+        back, front = self.state.backend_port, self.state.frontend_port
+        wanted = (back, front) if back and front else None
+        pair = leases.lease(
+            leases.host_dir(), self.state.adw_id, self.lock.run_dir, wanted, slots, runs.alive
+        )
+        if pair != wanted:
+            if wanted:
+                self.host.say(
+                    f"ports {wanted[0]} and {wanted[1]} are taken, using {pair[0]} and {pair[1]}"
+                )
+            changed = self.state.changed(
+                backend_port=pair[0], frontend_port=pair[1], updated_at=clock.stamp()
+            )
+            self.state_file.save(changed)
+            self.state = changed
+        failpoints.hit("ports.leased")
+
+    def _worktree(self) -> Worktree:
+        relative = self.state.worktree_path or os.path.join("trees", self.state.adw_id)
+        path = os.path.join(self.places.repo.root, relative)
+        return Worktree(self.places.repo, path, self.state.branch_name or "")
+
+    def _parts(self, supervision: LocalSupervision, wishes: Wishes) -> Opened:
+        return Opened(
+            lock=self.lock,
+            state=self.state,
+            state_file=self.state_file,
+            definition=self.definition,
+            run_info=read_info(self.lock.run_dir),
+            worktree=self._worktree(),
+            supervision=supervision,
+            reporter=self.host.reporter,
+            wishes=wishes,
+            command=self.command,
+        )
+
+    def _apply(
+        self, session: Session, supervision: LocalSupervision, from_phase: str | None
+    ) -> None:
+        """A person's word: marks for what needs one, `--from`, another workflow."""
+        now = clock.Clock().now()
+        if self.parent is not None:
+            chaining.switch(session, self.parent, self.definition, self.host.say, keep=self.keep)
+        if from_phase:
+            chaining.start_from(session, supervision, from_phase)
+        elif session.state.phase_history and not session.running() and session.wish() is None:
+            for phase in resume_marks(session.graph, session.fold, now, session.holds):
+                session.record_mark(phase)
+
+    def _close(self, session: Session, outcome: Outcome) -> None:
+        if outcome.closing:
+            slots = {"closing": outcome.closing, "reason": session.reason}
+            session.event("run_closed", slots)
+        assert session.decision is not None
+        session.publish(session.decision)
+
+
+class Interrupted(Exception):
+    """A signal ended the sitting; the run is resumable."""
+
+    def __init__(self, adw_id: str, number: int) -> None:
+        super().__init__(adw_id, number)
+        self.adw_id = adw_id
+        self.number = number
+
+
+def read_info(run_dir: str) -> dict[str, Any]:
+    """run.json, or what is known without it (a state that was written elsewhere)."""
+    unknown = {
+        "number": None,
+        "title": os.path.basename(run_dir),
+        "labels": [],
+        "issue_class": None,
+    }
+    try:
+        found = json.loads(files.read(os.path.join(run_dir, "run.json")))
+    except (OSError, ValueError):
+        return {"issue": unknown, "base": None}
+    return found if isinstance(found.get("issue"), dict) else {**found, "issue": unknown}
+
+
+def definition_of(run_dir: str, state: ADWStateData) -> Definition:
+    """The definition that a state names; a bare one for a state that was written elsewhere."""
+    if state.workflow:
+        return define.load(run_dir, state.workflow)
+    graph = bare_graph(state)
+    return Definition("", graph, graph, {"ports": "none"}, {}, "")
+
+
+def _nothing() -> None:
+    """Nothing has to be durable before this commit."""

@@ -1,0 +1,137 @@
+"""What became of an attempt, from its exit record, its result file and the worktree around it."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adw.core.decide import Live
+from adw.core.graph import Graph
+from adw.core.interfaces import ExitRecord, Supervision, Workspace
+from adw.core.outcome import Verdict, judge, settable
+from adw.errors import Survivor, WorktreeError
+from adw.model.result import LIMIT, Result, parse_result
+from adw.model.state import ADWStateData, HistoryEntry
+from adw.store import attempts, files
+
+BUILTIN_ENSURE: Final = frozenset({"changed", "committed", "clean"})
+TAIL_BYTES: Final = 8192  # of a log, for the signature of a failure
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Reads what an attempt left; decides nothing about what runs next."""
+
+    run_dir: str
+    graph: Graph
+    worktree: Workspace
+    supervision: Supervision
+
+    def head(self) -> str | WorktreeError | None:
+        """HEAD of the worktree after asserting that it is the run's own, or what is wrong."""
+        try:
+            return self.worktree.check().head
+        except WorktreeError as error:
+            return error
+
+    def observed(
+        self, live: Live, child: str, record: ExitRecord, state: ADWStateData, stopped_as: str
+    ) -> tuple[Verdict, dict[str, Any]]:
+        """Judge an exit record.
+
+        Returns:
+            The verdict, and the state fields that a success sets.
+
+        Raises:
+            Survivor: Processes of the attempt live on; nothing was judged.
+        """
+        self._none_alive(child, record.survivors)
+        result = self._result(child)
+        verdict = judge(record, result, stopped_as)
+        if verdict.success:
+            verdict = self._unmet(live, child) or verdict
+        if not verdict.success or not isinstance(result, Result):
+            return verdict, {}
+        fields = settable(result, state)
+        if isinstance(fields, str):
+            return Verdict(success=False, reason="result_invalid", detail=fields), {}
+        return verdict, fields
+
+    def lost(self, child: str) -> Verdict:
+        """End what a dead supervisor left, and judge an attempt without exit line.
+
+        Raises:
+            Survivor: Something of it lives on.
+        """
+        lines = attempts.read_lines(self._folder(child))
+        end = self.supervision.end_tree(child, lines)
+        self._none_alive(child, end.survivors)
+        if attempts.find(lines, "supervisor") is None:
+            return Verdict(success=False, reason="interrupted", detail="never started")
+        tree = "" if end.proved else "; tree: unproved"
+        return Verdict(success=False, reason="lost", detail=f"its supervisor died{tree}")
+
+    def before(self, phase: str, history: Sequence[HistoryEntry]) -> str | None:
+        """Fingerprint of the tree before the first attempt since the phase's last success."""
+        if ("changed",) not in self.graph.phases[phase].ensure:
+            return None
+        first = None
+        for entry in reversed(history):
+            if entry.phase == phase and entry.success:
+                break
+            if entry.phase == phase and entry.attempt:
+                first = self._launch(f"{phase}-{entry.attempt}").get("before") or first
+        return first or self.worktree.fingerprint()
+
+    def tail(self, child: str) -> str:
+        """The end of what an attempt printed: stderr, or stdout where that is empty."""
+        return log_tail(self._folder(child), TAIL_BYTES)
+
+    def _unmet(self, live: Live, child: str) -> Verdict | None:
+        """The first built-in post-condition that does not hold after exit 0."""
+        for condition in self.graph.phases[live.phase].ensure:
+            if condition == ("changed",):
+                before = self._launch(child).get("before")
+                if self.worktree.fingerprint() == before:
+                    text = "nothing in the worktree changed"
+                    return Verdict(success=False, reason="no_change", detail=text)
+            elif condition[0] in BUILTIN_ENSURE and not self.worktree.clean():
+                text = f"`{condition[0]}` is not met: the worktree has uncommitted changes"
+                return Verdict(success=False, reason="contract", detail=text)
+        return None
+
+    def _result(self, child: str) -> Result | str | None:
+        path = os.path.join(self.run_dir, "children", child, "result.json")
+        try:
+            data = files.read_if_exists(path, limit=LIMIT)
+            return None if data is None else parse_result(data)
+        except OSError as error:
+            return error.strerror or str(error)
+        except ValueError as error:
+            return str(error).splitlines()[0]
+
+    def _launch(self, child: str) -> dict[str, Any]:
+        return attempts.find(attempts.read_lines(self._folder(child)), "launch") or {}
+
+    def _folder(self, child: str) -> str:
+        return os.path.join(self.run_dir, "attempts", child)
+
+    def _none_alive(self, child: str, survivors: Sequence[int]) -> None:
+        if survivors:
+            pids = ", ".join(map(str, survivors))
+            raise Survivor(child_id=child, pids=pids, adw_id=os.path.basename(self.run_dir))
+
+
+def log_tail(attempt_dir: str, size: int) -> str:
+    """The last `size` bytes of stderr.log, or of stdout.log where it is empty."""
+    for name in ("stderr.log", "stdout.log"):
+        try:
+            with open(os.path.join(attempt_dir, name), "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - size))
+                data = file.read(size)
+        except OSError:
+            continue
+        if data.strip():
+            return data.decode("utf-8", "replace")
+    return ""

@@ -1,0 +1,65 @@
+"""`adw resume`."""
+
+import os
+from typing import Any
+
+import click
+
+from adw.cli.hosting import conduct, spawn_each
+
+
+@click.command("resume")
+@click.argument("adw_id", metavar="[ID]", required=False)
+@click.option("--all", "all_runs", is_flag=True, help="Every interrupted run, each in a process.")
+@click.option(
+    "--from", "from_phase", metavar="PHASE", help="Run PHASE and all that needs it again."
+)
+@click.option("--accept-changed", is_flag=True, help="Go over to the changed workflow files.")
+@click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting for an instant.")
+@click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
+@click.option("--announce-fd", type=int, hidden=True)
+@click.pass_obj
+def command(nursery: Any, adw_id: str | None, **options: Any) -> int:
+    """Go on with a run: adopt what lives, keep what is done, rerun only what must be.
+
+    Without ID: the one interrupted run.
+    """
+    from adw.app.places import find_places
+
+    places = find_places(os.getcwd())
+    if options["all_runs"]:
+        words = ["--no-wait"] if options["no_wait"] else []
+        return spawn_each([["resume", name, *words] for name in _interrupted(places)], detach=False)
+    run_dir = places.run_dir(adw_id) if adw_id else _the_one(places)
+    from adw.app.running import resume
+
+    return conduct(
+        lambda host: resume(
+            places,
+            run_dir,
+            host,
+            from_phase=options["from_phase"],
+            wait=not options["no_wait"],
+            accept_changed=options["accept_changed"],
+        ),
+        places,
+        nursery,
+        as_json=options["as_json"],
+        announce_fd=options["announce_fd"],
+    )
+
+
+def _interrupted(places: Any) -> list[str]:
+    from adw.app.reading import listing
+
+    runs = listing(places.agents_dir)["runs"]
+    return [run["adw_id"] for run in runs if run["status"] == "interrupted"]
+
+
+def _the_one(places: Any) -> str:
+    from adw.errors import ResumeChoice
+
+    found = _interrupted(places)
+    if len(found) != 1:
+        raise ResumeChoice(count=len(found), matches=", ".join(found) or "none")
+    return os.path.join(places.agents_dir, found[0])

@@ -1,0 +1,71 @@
+"""From what was observed and claimed to the outcome of an attempt: claims are never facts."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adw.core.interfaces import ExitRecord
+from adw.model.result import Result
+
+TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
+BLOCKED: Final = 77  # EX_NOPERM of sysexits.h
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Success or a failure kind, and what goes with it."""
+
+    success: bool
+    reason: str | None = None
+    detail: str | None = None
+    """One line for people."""
+    retry_after_s: float | None = None
+
+
+def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> Verdict:
+    """Judge an exit record.
+
+    Args:
+        record: What the supervisor saw.
+        result: The parsed result.json; a text says why it is not valid; None where there is none.
+        stopped_as: `cancelled` or `interrupted`, for an attempt that somebody asked to end.
+    """
+    if record.reason == "stopped":
+        return Verdict(success=False, reason=stopped_as, detail=record.error)
+    if record.reason is None:
+        if isinstance(result, str):
+            return Verdict(success=False, reason="result_invalid", detail=f"result.json: {result}")
+        return Verdict(success=True)
+    if record.reason == "exit" and isinstance(result, Result):
+        if record.exit_code == TRY_LATER and result.retry_after_s is not None:
+            return Verdict(success=False, reason="rate_limited", detail=result.summary, retry_after_s=result.retry_after_s)
+        if record.exit_code == BLOCKED and result.blocker is not None:
+            return Verdict(success=False, reason="blocked", detail=result.blocker.question.splitlines()[0])
+    return Verdict(success=False, reason=record.reason, detail=record.error or _observed(record))
+
+
+def settable(result: Result, state: Any) -> dict[str, Any] | str:
+    """The state fields that a result sets, or why it may not set them.
+
+    Args:
+        result: A valid result.
+        state: The state document; its branch exists whenever a phase runs.
+    """
+    if result.state is None:
+        return {}
+    fields = result.state.model_dump(exclude_none=True)
+    if "branch_name" in fields and fields["branch_name"] != state.branch_name:
+        return "`branch_name` cannot be set: the branch exists"
+    if "issue_class" in fields and state.issue_class not in {None, fields["issue_class"]}:
+        return f"`issue_class` is `{state.issue_class}` already"
+    plan = fields.get("plan_file", "")
+    if plan.startswith("/") or ".." in plan.split("/") or "\0" in plan:
+        return "`plan_file` must lie inside the worktree"
+    return fields
+
+
+def _observed(record: ExitRecord) -> str:
+    if record.signal is not None:
+        return f"signal {record.signal}"
+    if record.exit_code is not None:
+        return f"exit code {record.exit_code}"
+    return record.reason or "ended"

@@ -1,0 +1,169 @@
+"""What readers are shown of a run, from graph, state and decision: the body of `latest.json`.
+
+Pure, and cheap for long runs: the fragment of a phase is made again only when its view, its
+entries or its attempts changed.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from adw.core.decide import Decision, PhaseView
+from adw.core.graph import Graph
+from adw.model.state import FREE, HELD, HistoryEntry
+
+SCHEMA_VERSION: Final = 1
+_FROM_DECISION: Final = {
+    "ready": "pending",
+    "fresh": "pending",
+    "wait": "pending",
+    "repairing": "running",
+}
+
+
+class PhaseBoard:
+    """All phases with status and attempts, kept as encoded fragments."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._attempts: dict[str, list[dict[str, Any]]] = {name: [] for name in graph.phases}
+        self._latest: dict[str, HistoryEntry] = {}
+        self._views: dict[str, PhaseView | None] = {}
+        self._status: dict[str, str] = {}
+        self._fragments: dict[str, bytes] = {}
+        self._stale: set[str] = set(graph.phases)
+
+    def load(self, phases: list[dict[str, Any]]) -> None:
+        """Take over the attempts of an earlier board."""
+        for each in phases:
+            if each["phase"] in self._attempts:
+                self._attempts[each["phase"]] = each["attempts"]
+
+    def started(
+        self, phase: str, attempt: int, child_id: str, started_at: str, *, adopted: bool
+    ) -> None:
+        """An attempt runs."""
+        if phase not in self._attempts:
+            return
+        rest = [a for a in self._attempts[phase] if a["attempt"] != attempt]
+        self._attempts[phase] = [*rest, _attempt(attempt, child_id, started_at, adopted=adopted)]
+        self._stale.add(phase)
+
+    def ended(
+        self, entry: HistoryEntry, child_id: str | None, exit_code: int | None, detail: str | None
+    ) -> None:
+        """An entry was made; `child_id` None: a skip or a mark."""
+        if entry.phase not in self._attempts:
+            return
+        self._latest[entry.phase] = entry
+        self._stale.add(entry.phase)
+        if child_id is None:
+            return
+        known = {a["attempt"]: a for a in self._attempts[entry.phase]}
+        old = known.get(entry.attempt) or _attempt(
+            entry.attempt, child_id, entry.started_at, adopted=False
+        )
+        known[entry.attempt] = {
+            **old,
+            "success": entry.success,
+            "reason": entry.reason,
+            "exit_code": exit_code if exit_code is not None else old.get("exit_code"),
+            "started_at": entry.started_at or old["started_at"],
+            "ended_at": entry.ended_at,
+            "detail": detail if detail is not None else old.get("detail"),
+        }
+        self._attempts[entry.phase] = list(known.values())
+
+    def update(self, decision: Decision, running: Mapping[str, str]) -> None:
+        """Take a decision over.
+
+        Args:
+            decision: The latest one.
+            running: Phase to child_id of each attempt that lives.
+        """
+        for name in self._graph.phases:
+            view = decision.phases.get(name)
+            status = "running" if name in running else self._of(name, view)
+            if status != self._status.get(name):
+                self._status[name] = status
+                self._stale.add(name)
+
+    def phases(self) -> list[str]:
+        """Names in declared order."""
+        return list(self._graph.phases)
+
+    def status(self, phase: str) -> str:
+        """Status of one phase."""
+        return self._status.get(phase, "pending")
+
+    def counts(self) -> dict[str, int]:
+        """How many phases have each status."""
+        found: dict[str, int] = {}
+        for status in self._status.values():
+            found[status] = found.get(status, 0) + 1
+        return found
+
+    def attempts(self, phase: str) -> list[dict[str, Any]]:
+        """Attempts of a phase, oldest first."""
+        return self._attempts.get(phase, [])
+
+    def encoded(self) -> bytes:
+        """The JSON array of all phases."""
+        for name in self._stale:
+            fragment = {
+                "phase": name,
+                "status": self._status.get(name, "pending"),
+                "attempts": self._attempts[name],
+            }
+            self._fragments[name] = json.dumps(fragment, ensure_ascii=False).encode()
+        self._stale.clear()
+        return b"[" + b",\n".join(self._fragments[name] for name in self._graph.phases) + b"]"
+
+    def _of(self, name: str, view: PhaseView | None) -> str:
+        latest = self._latest.get(name)
+        if view is None or name in self._graph.owners:
+            return _of_repair(latest)
+        if view.state == "pending" and latest is not None and latest.success:
+            return "stale"
+        return _FROM_DECISION.get(view.state, view.state)
+
+
+def _attempt(
+    attempt: int, child_id: str, started_at: str | None, *, adopted: bool
+) -> dict[str, Any]:
+    return {
+        "attempt": attempt,
+        "child_id": child_id,
+        "success": None,
+        "reason": None,
+        "exit_code": None,
+        "started_at": started_at,
+        "ended_at": None,
+        "adopted": adopted,
+        "detail": None,
+    }
+
+
+def _of_repair(latest: HistoryEntry | None) -> str:
+    """A repair phase counts for nothing by itself: its status is its latest entry's."""
+    if latest is None or latest.reason in FREE or latest.reason == "invalidated":
+        return "pending"
+    if latest.success:
+        return "done"
+    return "held" if latest.reason in HELD else "failed"
+
+
+def run_status(closing: str | None, *, waiting: bool, running: bool) -> str:
+    """Status of a run whose orchestrator lives."""
+    if closing:
+        return "failed" if closing == "stuck" else closing
+    return "held" if waiting and not running else "running"
+
+
+def next_action(status: str, adw_id: str, branch: str | None) -> str:
+    """The one thing to do now, as a command."""
+    if status == "running":
+        return f"adw watch {adw_id}"
+    if status == "succeeded":
+        return f"git log -p -1 {branch}" if branch else f"adw history {adw_id}"
+    return f"adw resume {adw_id}"

@@ -1,0 +1,121 @@
+"""Attempt directories: the packet before launch, and the facts in `attempt.jsonl` afterwards.
+
+`attempts/<phase>-<attempt>/attempt.jsonl` is a log of lines (launch, supervisor, body, adopt,
+exit) and the attempt's lock file at once: lock free means attempt over or its supervisor dead.
+Readers stop at the first bad line: after a power cut the unsynced tail may be zeros.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adw import failpoints
+from adw.store import files
+
+FILE: Final = "attempt.jsonl"
+LIMIT: Final = 1 << 20  # bytes; a handful of lines, each under 2 KB
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A complete packet, durable as soon as its supervisor has synced it."""
+
+    child_id: str
+    lock_fd: int
+    attempt_dir: str
+    child_dir: str
+
+    @property
+    def sync_files(self) -> tuple[str, ...]:
+        """What the supervisor syncs before "go"; attempt.jsonl it holds open itself."""
+        return (os.path.join(self.child_dir, "TASK.md"),)
+
+    @property
+    def sync_dirs(self) -> tuple[str, ...]:
+        """The directories whose entries are new."""
+        return (self.child_dir, self.attempt_dir)
+
+
+def write_packet(run_dir: str, child_id: str, task: str, launch: Mapping[str, Any]) -> Packet:
+    """Write TASK.md and the launch line of a new attempt and take its lock.
+
+    Args:
+        run_dir: The run's directory.
+        child_id: `<phase>-<attempt>`; must be new.
+        task: Text of TASK.md.
+        launch: Facts for the launch line: phase, attempt, repairs, at …
+
+    Raises:
+        OSError: A part of the packet may be there; `open` removes it.
+    """
+    child_dir = os.path.join(run_dir, "children", child_id)
+    attempt_dir = os.path.join(run_dir, "attempts", child_id)
+    files.make_dir(child_dir)
+    files.make_dir(os.path.join(child_dir, "artifacts"))
+    files.make_dir(attempt_dir)
+    files.create(os.path.join(child_dir, "TASK.md"), task.encode(), sync=False)
+    fd = files.open_append(os.path.join(attempt_dir, FILE), new=True)
+    held = files.lock(fd)
+    assert held, "a new file's lock is free"
+    files.append(fd, encode({"line": "launch", **launch}))
+    failpoints.hit("packet.written")
+    return Packet(child_id, fd, attempt_dir, child_dir)
+
+
+def encode(line: Mapping[str, Any]) -> bytes:
+    """One line without its newline."""
+    return json.dumps(line, ensure_ascii=False).encode()
+
+
+def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
+    """The good lines of an attempt, up to the first bad one; [] where there is no file."""
+    try:
+        data = files.read(os.path.join(attempt_dir, FILE), limit=LIMIT)
+    except OSError:
+        return []
+    return list(_good(data))
+
+
+def _good(data: bytes) -> Iterator[dict[str, Any]]:
+    for raw in files.lines(data):
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            return
+        if not isinstance(line, dict) or "line" not in line:
+            return
+        yield line
+
+
+def find(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    """The last line of a kind."""
+    return next((line for line in reversed(lines) if line["line"] == kind), None)
+
+
+def alive(attempt_dir: str) -> bool:
+    """Whether a supervisor, or an orchestrator on its way to one, holds the attempt."""
+    return files.locked(os.path.join(attempt_dir, FILE))
+
+
+def child_ids(run_dir: str) -> list[str]:
+    """Names of all attempt directories, in no particular order."""
+    try:
+        return [name for name in os.listdir(os.path.join(run_dir, "attempts")) if "-" in name]
+    except FileNotFoundError:
+        return []
+
+
+def split(child_id: str) -> tuple[str, int]:
+    """`build-2` to (`build`, 2)."""
+    phase, _, number = child_id.rpartition("-")
+    return phase, int(number) if number.isdigit() else 0
+
+
+def remove(run_dir: str, child_id: str) -> None:
+    """Remove a packet that never became an attempt."""
+    for kind in ("children", "attempts"):
+        path = os.path.join(run_dir, kind, child_id)
+        if os.path.isdir(path):
+            files.remove_tree(path)

@@ -1,0 +1,108 @@
+"""Pinned definitions of a run: `definitions/<id>.json` in the snapshot format.
+
+A pin is made once and never changed; which one counts is what the state's `workflow` names.
+`<id>.graph.json` beside it is derived and rebuilt where it is missing or of another format.
+"""
+
+import contextlib
+import json
+import os
+from typing import Any, Final
+
+from adw.errors import BrokenRun
+from adw.model.snapshot import Snapshot, make_snapshot, parse_snapshot
+from adw.store import files
+
+RULES: Final = {
+    "command": ["command.json"],
+    "config": ["config.json"],
+    "workflow": ["workflow/*"],
+}
+
+
+def make_definition(
+    file: str, source: bytes, config: dict[str, Any], command: dict[str, Any]
+) -> Snapshot:
+    """Pin a workflow file, the resolved configuration and what one command asked for."""
+    contents = {
+        f"workflow/{os.path.basename(file)}": source,
+        "config.json": _json(config),
+        "command.json": _json(command),
+    }
+    return make_snapshot("adw-workflow", RULES, contents)
+
+
+def save_definition(run_dir: str, definition: Snapshot) -> None:
+    """Store a pin; one that is there already is the same, by its id."""
+    path = _path(run_dir, definition.id)
+    if os.path.lexists(path):
+        return
+    temp = files.temp_name(path)
+    files.create(temp, definition.encode())
+    try:
+        with contextlib.suppress(FileExistsError):
+            files.link(temp, path)
+    finally:
+        files.unlink(temp)
+    files.sync_dir(os.path.dirname(path))
+
+
+def load_definition(run_dir: str, definition_id: str) -> Snapshot:
+    """Read and check a pin.
+
+    Raises:
+        BrokenRun: It is missing, damaged, or not the one that its name says.
+    """
+    path = _path(run_dir, definition_id)
+    try:
+        found = parse_snapshot(files.read(path))
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).splitlines()[0]
+        raise _broken(run_dir, path, reason) from error
+    if found.id != definition_id:
+        raise _broken(run_dir, path, f"its id is `{found.id}`")
+    return found
+
+
+def workflow_source(definition: Snapshot) -> tuple[str, bytes]:
+    """The pinned workflow file: its name and its bytes."""
+    for path, file in definition.files.items():
+        if file.component == "workflow":
+            return path.removeprefix("workflow/"), file.data()
+    message = "a definition without workflow"
+    raise ValueError(message)
+
+
+def load_json(definition: Snapshot, name: str) -> dict[str, Any]:
+    """`config.json` or `command.json` of a pin."""
+    found: dict[str, Any] = json.loads(definition.files[name].data())
+    return found
+
+
+def load_graph_json(run_dir: str, definition_id: str) -> dict[str, Any] | None:
+    """The compiled graph, command and configuration; None where it must be derived again."""
+    data = files.read_if_exists(_path(run_dir, definition_id, "graph."))
+    try:
+        found: dict[str, Any] | None = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("definition") == definition_id else None
+
+
+def save_graph_json(run_dir: str, definition_id: str, derived: dict[str, Any]) -> None:
+    """Keep what was derived from a pin; unsynced, since it can be derived again."""
+    data = _json({"definition": definition_id, **derived})
+    files.replace(_path(run_dir, definition_id, "graph."), data, sync=False)
+
+
+def _path(run_dir: str, definition_id: str, infix: str = "") -> str:
+    return os.path.join(run_dir, "definitions", f"{definition_id}.{infix}json")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _broken(run_dir: str, path: str, reason: str) -> BrokenRun:
+    adw_id = os.path.basename(run_dir)
+    return BrokenRun(path=path, what="definition", reason=reason, adw_id=adw_id)

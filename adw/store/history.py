@@ -1,0 +1,94 @@
+"""`state/task_history.jsonl`: append-only events, whole lines.
+
+Written after the commit and not synced: what a crash swallows is written again at open from the
+state and the attempt files, marked `recovered`. A torn last line is moved to
+`task_history.torn.<n>` before the next append.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+from adw import clock
+from adw.model.event import event_fault, make_event
+from adw.store import files
+
+PATH: Final = os.path.join("state", "task_history.jsonl")
+LIMIT: Final = 256 << 20  # bytes
+
+
+class History:
+    """The writer of a run's history; create it only while the run's lock is held."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._path = os.path.join(run_dir, PATH)
+        data = files.read_if_exists(self._path, limit=LIMIT) or b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            self._set_aside(data[len(whole) :])
+            files.replace(self._path, whole)
+        last = _last(whole)
+        self.seq: int = last.get("seq", whole.count(b"\n"))
+        self.entries: int = last.get("entries", 0)
+        """Length of phase_history that the last event knew."""
+        self._fd = files.open_append(self._path)
+        self._pending: list[bytes] = []
+
+    def add(
+        self,
+        kind: str,
+        slots: dict[str, Any],
+        *,
+        entries: int,
+        stage: str | None = None,
+        child_id: str | None = None,
+        recovered: bool = False,
+    ) -> None:
+        """Remember one event; `flush` appends it."""
+        self.seq += 1
+        common = {"stage": stage, "child_id": child_id, "entries": entries, "recovered": recovered}
+        event = make_event(kind, self.seq, clock.stamp(), common, slots)
+        self._pending.append(json.dumps(event, ensure_ascii=False).encode())
+
+    def flush(self) -> None:
+        """Append what was added, in one write."""
+        if self._pending:
+            files.append(self._fd, b"\n".join(self._pending))
+            self._pending.clear()
+
+    def _set_aside(self, torn: bytes) -> None:
+        number = 1
+        while os.path.lexists(target := f"{self._path}.torn.{number}"):
+            number += 1
+        files.create(target, torn)
+
+
+def read_history(run_dir: str) -> Iterator[dict[str, Any]]:
+    """All good events; a bad line appears as `{"event": "damaged", "line": n, "why": …}`."""
+    data = files.read_if_exists(os.path.join(run_dir, PATH), limit=LIMIT) or b""
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        if not raw:
+            continue
+        try:
+            event = json.loads(raw)
+        except ValueError:
+            yield {"event": "damaged", "line": number, "why": "not JSON"}
+            continue
+        fault = event_fault(event)
+        yield {"event": "damaged", "line": number, "why": fault} if fault else event
+
+
+def _last(whole: bytes) -> dict[str, Any]:
+    """The last good event."""
+    end = len(whole)
+    while end > 0:
+        start = whole.rfind(b"\n", 0, end - 1) + 1
+        try:
+            event = json.loads(whole[start:end])
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and isinstance(event.get("seq"), int):
+            return event
+        end = start
+    return {}

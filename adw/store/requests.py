@@ -1,0 +1,105 @@
+"""What people ask of a run: durable files that the holder of the run's lock applies.
+
+`requests/<seq>-<kind>.json`, `seq` above all in `requests/applied/` too, given under an OFD lock
+on `requests/.lock`. The holder applies a request in the same rename as its entry and moves the
+file to `applied/` afterwards, so a crash between the two shows in the state: then it is moved
+unapplied.
+"""
+
+import contextlib
+import errno
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from adw import failpoints
+from adw.store import files
+
+DIR: Final = "requests"
+APPLIED: Final = os.path.join(DIR, "applied")
+WAKE: Final = "wake"
+KINDS: Final = frozenset({"cancel", "pause", "state_set"})
+LIMIT: Final = 64 << 10  # bytes of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing that a person asked for."""
+
+    name: str
+    """File name, which is also the order."""
+    kind: str
+    fields: dict[str, Any]
+    entries: int
+    """Length of phase_history when it was asked."""
+
+
+def ask(run_dir: str, kind: str, entries: int, fields: dict[str, Any]) -> str:
+    """Write a request durably and wake the holder, if there is one.
+
+    Returns:
+        Path of the request's file; it is gone when the request has been handled.
+
+    Raises:
+        OSError: Nothing was asked.
+    """
+    assert kind in KINDS, kind
+    folder = os.path.join(run_dir, DIR)
+    lock = files.open_lock(os.path.join(folder, ".lock"))
+    try:
+        files.lock(lock, wait=True)
+        path = os.path.join(folder, f"{_next(run_dir):06d}-{kind}.json")
+        body = json.dumps({"kind": kind, "entries": entries, "fields": fields})
+        files.replace(path, body.encode())
+    finally:
+        os.close(lock)
+    wake(run_dir)
+    return path
+
+
+def wake(run_dir: str) -> None:
+    """Write one byte into the holder's FIFO; without a holder nothing happens."""
+    try:
+        fd = os.open(os.path.join(run_dir, WAKE), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENXIO}:
+            return
+        raise
+    with contextlib.suppress(BlockingIOError):
+        os.write(fd, b".")
+    os.close(fd)
+
+
+def pending(run_dir: str) -> list[Request]:
+    """Requests that wait, in order; a damaged file is left out and stays for `adw doctor`."""
+    found = []
+    for name in sorted(_names(os.path.join(run_dir, DIR))):
+        try:
+            data = json.loads(files.read(os.path.join(run_dir, DIR, name), limit=LIMIT))
+            request = Request(name, data["kind"], dict(data["fields"]), int(data["entries"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if request.kind in KINDS:
+            found.append(request)
+    return found
+
+
+def applied(run_dir: str, request: Request) -> None:
+    """Move a request that has been handled."""
+    failpoints.hit("request.applied")
+    source = os.path.join(run_dir, DIR, request.name)
+    with contextlib.suppress(FileNotFoundError):
+        files.rename(source, os.path.join(run_dir, APPLIED, request.name))
+    files.sync_dir(os.path.join(run_dir, APPLIED))
+    files.sync_dir(os.path.join(run_dir, DIR))
+    failpoints.hit("request.moved")
+
+
+def _names(folder: str) -> list[str]:
+    return [name for name in os.listdir(folder) if name.endswith(".json") and name[0] != "."]
+
+
+def _next(run_dir: str) -> int:
+    names = _names(os.path.join(run_dir, DIR)) + _names(os.path.join(run_dir, APPLIED))
+    return 1 + max((int(name.split("-")[0]) for name in names if name[:6].isdigit()), default=0)
