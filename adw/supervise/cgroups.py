@@ -1,0 +1,194 @@
+"""Control groups, version 2: one for each supervisor, made by its nursery, ended as a whole.
+
+Names are `adw-<nursery pid>-<nursery start time>-<n>` below the nursery's own group, so that a
+left-over one can be told from one in use. Writes here go to the kernel, not to a disk.
+
+Source: the kernel's Documentation/admin-guide/cgroup-v2.rst.
+"""
+
+import contextlib
+import os
+import time
+from typing import Final
+
+from adw.store import files
+from adw.supervise import procs
+
+_PREFIX: Final = "adw-"
+_PAUSE_S: Final = 0.002
+
+
+def base() -> str | None:
+    """Find this process's own group where groups may be made below it, else None."""
+    if files.disabled("cgroup"):
+        return None
+    own = own_path()
+    for mount, root in _mounts("cgroup2"):
+        inside = _inside(own, root)
+        if inside is not None:
+            path = os.path.normpath(mount + "/" + inside)
+            if os.access(path, os.W_OK) and os.access(path + "/cgroup.procs", os.W_OK):
+                return path
+    return None
+
+
+def own_path() -> str | None:
+    """Path of this process's group as /proc/self/cgroup has it; None without version 2."""
+    return _own("")
+
+
+def make(parent: str, name: str) -> str | None:
+    """Make a group; None where the kernel says no."""
+    path = f"{parent}/{_PREFIX}{name}"
+    try:
+        os.mkdir(path, 0o755)
+    except OSError:
+        return None
+    return path
+
+
+def enter(path: str, pid: int) -> bool:
+    """Move a process into a group; what it starts from then on is born there."""
+    try:
+        _write(path + "/cgroup.procs", str(pid))
+    except OSError:
+        return False
+    return True
+
+
+def members(path: str) -> set[int]:
+    """Processes in a group and in all groups below it."""
+    found: set[int] = set()
+    for top, _, _ in os.walk(path):
+        found.update(int(word) for word in _text(top + "/cgroup.procs").split())
+    return found
+
+
+def holds(path: str, pid: int) -> bool:
+    """Tell whether a process is in a group or below it, going by the group's unique name."""
+    name = os.path.basename(path)
+    line = _own("", pid)
+    return line is not None and name in line.split("/")
+
+
+def kill(path: str, wait_s: float = 5.0) -> tuple[int, ...]:
+    """End all processes of a group in which this process is not, wait for it, remove the group.
+
+    Returns:
+        Who was still alive when time was up; empty also where there is no such group.
+    """
+    deadline = time.monotonic() + wait_s
+    while os.path.isdir(path):
+        try:
+            _write(path + "/cgroup.kill", "1")
+        except OSError:  # before Linux 5.14, or the group is just being removed
+            for pid in members(path):
+                signal_member(path, pid, 9)
+        if "populated 0" in _text(path + "/cgroup.events") or not os.path.isdir(path):
+            remove(path)
+            return ()
+        if time.monotonic() > deadline:
+            return tuple(sorted(members(path)))
+        time.sleep(_PAUSE_S)
+    return ()
+
+
+def signal_member(path: str, pid: int, number: int) -> None:
+    """Signal a process if it is in the group: looked at after its start time, so never another."""
+    seen = procs.look(pid)
+    if seen is not None and holds(path, pid):
+        procs.send(pid, seen.start_time, number)
+
+
+def remove(path: str) -> None:
+    """Remove an empty group and those below it; one that is still in use stays."""
+    for top, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(top)
+
+
+def sweep(parent: str) -> None:
+    """Remove empty groups of nurseries that are dead."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            parts = name.removeprefix(_PREFIX).split("-", 2)
+            ours = name.startswith(_PREFIX) and all(part.isdigit() for part in parts)
+            if ours and not procs.is_alive(int(parts[0]), int(parts[1])):
+                remove(f"{parent}/{name}")
+
+
+def oom_counter() -> str | None:
+    """The file whose `oom_kill` line counts kills in this process's memory group, or None."""
+    own = own_path()
+    for mount, root in _mounts("cgroup2"):
+        found = _beneath(mount, root, own, "memory.events")
+        if found:
+            return found
+    own = _own("memory")
+    for mount, root in _mounts("cgroup"):
+        found = _beneath(mount, root, own, "memory.oom_control")
+        if found:
+            return found
+    return None
+
+
+def oom_kills(counter: str | None) -> int:
+    """How often the kernel killed for want of memory, by a file that `oom_counter` found."""
+    words = _text(counter).split() if counter else []
+    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0
+
+
+def _beneath(mount: str, root: str, own: str | None, name: str) -> str | None:
+    inside = _inside(own, root)
+    if inside is None:
+        return None
+    path = os.path.normpath(f"{mount}/{inside}/{name}")
+    return path if "oom_kill " in _text(path) else None
+
+
+def _inside(own: str | None, root: str) -> str | None:
+    """A group's path within a mount that shows `root` and what is below it."""
+    if own is None or "/.." in own or not (own + "/").startswith(root.rstrip("/") + "/"):
+        return None
+    return own[len(root.rstrip("/")) :].lstrip("/")
+
+
+def _own(controller: str, pid: int | str = "self") -> str | None:
+    for line in _text(f"/proc/{pid}/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            return path
+    return None
+
+
+def _mounts(kind: str) -> list[tuple[str, str]]:
+    """Mount point and root of each mounted hierarchy of a kind."""
+    found = []
+    for line in _text("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split(" ", 1)[0] == kind:
+            fields = before.split(" ")
+            found.append((_unescaped(fields[4]), _unescaped(fields[3])))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,165 @@
+"""Finding and ending the processes of an attempt.
+
+A tree is over when everything in it is dead, not when it was signalled. Who looks, and how:
+
+- the supervisor, from inside (`Inside`): its control group; below that, as subreaper, its
+  descendants: daemons come back to it whatever they closed or cleared;
+- the nursery, after a supervisor was killed: the group, and the orphans that came to it;
+- the next adw, after both were killed: the group; without one, what carries the attempt's
+  ADW_ID and ADW_CHILD, what shares a session with it, and what is below that. A daemon that
+  cleared its environment is not found then: the answer says `proved: False`.
+"""
+
+import json
+import os
+import signal
+import time
+from typing import Any, Final
+
+from adw.store import files
+from adw.supervise import cgroups, procs
+
+PATIENCE_S: Final = 5.0  # how long a killed process is waited for
+_NURSERY_S: Final = 10.0  # how long a living nursery is given to end its orphans
+_PAUSE_S: Final = 0.005
+
+
+class Inside:
+    """The processes below one supervisor, as it sees them itself."""
+
+    __slots__ = ("cgroup", "subreaper", "tag")
+
+    def __init__(self, cgroup: str | None, *, subreaper: bool) -> None:
+        self.cgroup = cgroup
+        self.subreaper = subreaper
+        self.tag: tuple[str, str] | None = None
+        """ADW_ID and ADW_CHILD of the attempt that runs."""
+
+    def others(self, *, childless: bool) -> dict[int, int]:
+        """Everything of the tree but the supervisor itself.
+
+        Args:
+            childless: waitpid(2) said that there are no children. For a subreaper outside of a
+                control group that settles it without a look at /proc.
+
+        Returns:
+            Start time by pid; empty: the tree is over.
+        """
+        found: set[int] = set()
+        if self.cgroup:
+            found = cgroups.members(self.cgroup) - {os.getpid()}
+        if childless and self.subreaper and not found:
+            return {}
+        seen = procs.everyone()
+        if not childless or not self.subreaper:
+            found |= procs.below({os.getpid()}, seen)
+        if not self.subreaper and not self.cgroup:
+            found |= self._strays(seen)
+        return _living(found, seen)
+
+    def _strays(self, seen: dict[int, procs.Seen]) -> set[int]:
+        own = {pid for pid, each in seen.items() if each.session == os.getpid()}
+        if self.tag:
+            own |= _tagged(seen, *self.tag)
+        return own - procs.ancestors(seen)
+
+
+def signal_all(found: dict[int, int], number: int) -> None:
+    """Signal processes that `others` or `orphans` found."""
+    for pid, start_time in found.items():
+        procs.send(pid, start_time, number)
+        if number == signal.SIGTERM:
+            procs.send(pid, start_time, signal.SIGCONT)  # a stopped process acts on nothing
+
+
+def orphans(keep: frozenset[int]) -> dict[int, int]:
+    """What is below this process, apart from `keep` and what is below those."""
+    seen = procs.everyone()
+    return _living(procs.below({os.getpid()}, seen, keep), seen)
+
+
+def end_dead(line: dict[str, Any], body: dict[str, Any] | None) -> tuple[bool, tuple[int, ...]]:
+    """End what a dead supervisor of another adw left behind.
+
+    Args:
+        line: Its supervisor line.
+        body: Its last body line, if there is one.
+
+    Returns:
+        Whether it is proved that all were found, and who could not be ended.
+    """
+    if line.get("boot_id") != procs.boot_id():
+        return True, ()
+    deadline = time.monotonic() + PATIENCE_S
+    while procs.is_alive(line["pid"], line["start_time"]):
+        if time.monotonic() > deadline:
+            return False, (line["pid"],)
+        time.sleep(_PAUSE_S)
+    if line.get("cgroup"):
+        return True, cgroups.kill(line["cgroup"], PATIENCE_S)
+    told = _nursery_told(line)
+    if told is not None:
+        return bool(told["proved"]), tuple(told["survivors"])
+    return False, _end_tagged(line, body)
+
+
+def _nursery_told(line: dict[str, Any]) -> dict[str, Any] | None:
+    """The nursery's line about this tree, waited for while that nursery lives."""
+    nursery = line.get("nursery") or {"pid": 0, "start_time": 0}
+    deadline = time.monotonic() + _NURSERY_S
+    while True:
+        alive = procs.is_alive(nursery["pid"], nursery["start_time"])
+        data = files.read_if_exists(f"{line.get('attempt_dir')}/attempt.jsonl") or b""
+        for each in reversed(list(files.lines(data))):
+            if each.startswith(b'{"line":"tree"'):
+                told: dict[str, Any] = json.loads(each)
+                return told
+        if not alive or time.monotonic() > deadline:
+            return None
+        time.sleep(_PAUSE_S)
+
+
+def _end_tagged(line: dict[str, Any], body: dict[str, Any] | None) -> tuple[int, ...]:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        seen = procs.everyone()
+        found = _living(_remains(line, body, seen), seen)
+        if not found or time.monotonic() > deadline:
+            return tuple(sorted(found))
+        signal_all(found, signal.SIGKILL)
+        time.sleep(_PAUSE_S)
+
+
+def _remains(
+    line: dict[str, Any], body: dict[str, Any] | None, seen: dict[int, procs.Seen]
+) -> set[int]:
+    """What can be shown to belong to the attempt, in one look at everyone.
+
+    A session's number alone is no proof: it may be a stranger's by now. One proved member makes
+    the whole session ours, for a number is not given again while its session has members.
+    """
+    found = _tagged(seen, str(line.get("adw_id")), str(line.get("child_id")))
+    if body and body["pid"] in seen and seen[body["pid"]].start_time == body["start_time"]:
+        found.add(body["pid"])
+    above = procs.ancestors(seen)
+    spared = above | procs.below({os.getpid()}, seen)
+    found -= spared
+    sessions = {seen[pid].session for pid in found} - {0, 1}
+    sessions -= {seen[pid].session for pid in spared if pid in seen}
+    found |= {pid for pid, each in seen.items() if each.session in sessions}
+    found |= procs.below(set(found), seen)
+    return found - spared
+
+
+def _tagged(seen: dict[int, procs.Seen], adw_id: str, child_id: str) -> set[int]:
+    return {pid for pid in seen if pid > 1 and procs.is_tagged(pid, adw_id, child_id)}
+
+
+def _living(pids: set[int], seen: dict[int, procs.Seen]) -> dict[int, int]:
+    """Start times of those that are not dead; who came after the look is looked at now."""
+    found = {}
+    for pid in pids - {os.getpid()}:
+        each = seen.get(pid) or procs.look(pid)
+        if each is not None and not each.dead:
+            found[pid] = each.start_time
+    return found
