@@ -3,11 +3,15 @@
 The tests beside this file compare what is written with what would be written.
 """
 
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+import click
+
 from adw import errors
+from adw.cli.main import COMMANDS, group
 from adw.model import event
 
 ROOT: Final = Path(__file__).parents[2]
@@ -74,7 +78,63 @@ def events_page() -> str:
     )
 
 
+def commands_page() -> str:
+    """`reference/commands.md`: every command with its arguments and options."""
+    lines = [
+        "# Commands",
+        "",
+        "Where an ID stands, a unique prefix or `@47` (the latest run of issue 47) will do.",
+        "Results are on stdout, everything else on stderr.",
+        "[Exit codes](exit-codes.md) are the same for all commands.",
+    ]
+    context = click.Context(group, info_name="adw")
+    for name in sorted(COMMANDS):
+        command = group.get_command(context, name)
+        assert command is not None
+        lines += _command(f"adw {name}", command)
+    return "\n".join([*lines, ""])
+
+
+def _command(title: str, command: click.Command) -> list[str]:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    words = [f" {_argument(each)}" for each in arguments]
+    lines = ["", f"## {title}{''.join(words)}", "", _help(command)]
+    if options:
+        lines += ["", "| Option | Meaning |", "| --- | --- |"]
+        lines += [f"| `{_option(each)}` | {each.help or ''} |" for each in options]
+    if isinstance(command, click.Group):
+        for name, child in sorted(command.commands.items()):
+            lines += _command(f"{title} {name}", child)
+    return lines
+
+
+def _argument(argument: click.Argument) -> str:
+    name = argument.metavar or (argument.name or "").upper()
+    name += "…" if argument.nargs == -1 and not name.endswith(("…", "...")) else ""
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def _option(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    if option.is_flag:
+        return names
+    kind = option.type
+    choices = "\\|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else None
+    return f"{names} {option.metavar or choices or (option.name or '').upper()}"
+
+
+def _help(command: click.Command) -> str:
+    # A paragraph that begins with \b is an example: click leaves its lines alone.
+    paragraphs = inspect.cleandoc(command.help or "").partition("\f")[0].strip().split("\n\n")
+    return "\n\n".join(
+        "```text" + each.removeprefix("\b").rstrip() + "\n```" if each.startswith("\b") else each
+        for each in paragraphs
+    )
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
+    "reference/commands.md": commands_page,
     "reference/errors.md": errors_page,
     "reference/events.md": events_page,
 }

@@ -52,7 +52,12 @@ PLANTED = [
         "adw.app.planted -> networkx",
     ),
     ("", "", "Only log imports structlog", "adw.app.planted -> structlog"),
-    ("", "", "Only workspace.git imports subprocess", "adw.app.planted -> subprocess"),
+    (
+        "",
+        "",
+        "Only workspace.git and app.spawning import subprocess",
+        "adw.app.planted -> subprocess",
+    ),
     ("", "", "Only cli knows the terminal", "adw.app.planted -> rich"),
 ]
 

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,6 +141,8 @@ def changes(path: Path) -> Iterator[tuple[int, str]]:
 
 def opens_for_writing(node: ast.Call, owner: str) -> bool:
     if owner == "os":
+        if re.match(r"os\.devnull|'/(dev|proc|sys)/", ast.unparse(node.args[0])):
+            return False  # the kernel's
         flags = " ".join(ast.unparse(argument) for argument in node.args[1:])
         if "O_NONBLOCK" in flags and "O_CREAT" not in flags:
             return False  # a FIFO: nothing of it is on disk
@@ -159,7 +162,8 @@ def test_the_search_for_writers_finds_them(tmp_path: Path) -> None:
     source.write_text(
         "os.rename(a, b)\nshutil.copy(a, b)\nopen(p, 'w')\nos.open(p, os.O_WRONLY)\n"
         "path.write_text(x)\nopen(p)\nos.open(p, os.O_RDONLY)\nre.replace(a, b)\n"
-        "os.open(p, os.O_WRONLY | os.O_NONBLOCK)\n",
+        "os.open(p, os.O_WRONLY | os.O_NONBLOCK)\nos.open(os.devnull, os.O_RDWR)\n"
+        "os.open('/proc/self/oom_score_adj', os.O_RDWR)\n",
         encoding="utf-8",
     )
 
