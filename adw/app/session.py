@@ -22,7 +22,7 @@ from adw.core.graph import Graph
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, Supervision, Workspace
 from adw.core.outcome import Verdict
 from adw.core.view import PhaseBoard
-from adw.errors import AdwError, StoreError, WorktreeError
+from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
 from adw.store import attempts, files
@@ -192,8 +192,8 @@ class Session:
             return None
         try:
             argv = self._argv(start)
-        except AdwError as error:
-            self._unstarted(start, "spawn_failed", error.message)
+        except ValueError as error:
+            self._unstarted(start, "spawn_failed", str(error))
             return None
         shared = {
             "worktree": self.parts.worktree.path,

@@ -15,7 +15,7 @@ from adw.app.places import Places
 from adw.app.rebuilding import bare_graph
 from adw.app.session import Reporter, Session
 from adw.app.wishes import Wishes
-from adw.core.decide import resume_marks
+from adw.core.decide import only_marks, resume_marks
 from adw.engine import Outcome, drive
 from adw.errors import ExitCode
 from adw.model.state import ADWStateData
@@ -86,6 +86,8 @@ class Work:
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
+            if not session.running():
+                session.parts.worktree.mend_locks()
             self._apply(session, supervision, from_phase)
             outcome = drive(session, supervision, clock.Clock(), wait=wait)
             self._close(session, outcome)
@@ -123,13 +125,13 @@ class Work:
         worktree = self._worktree()
         made = bool(self.state.phase_history)
         base = read_info(self.lock.run_dir)["base"] or self.definition.command.get("base")
-        action: str | None = worktree.ensure(base, made=made)
+        action: str | None = worktree.ensure(str(base), made=made)
         failpoints.hit("worktree.made")
         return action
 
     def _lease(self) -> None:
         ports = self.definition.config.get("ports")
-        if ports in {None, "none"} and ports is not None:
+        if ports == "none":
             return
         slots = ports.get("slots", 100) if isinstance(ports, dict) else 100
         back, front = self.state.backend_port, self.state.frontend_port
@@ -175,6 +177,10 @@ class Work:
         now = clock.Clock().now()
         if self.parent is not None:
             chaining.switch(session, self.parent, self.definition, self.host.say, keep=self.keep)
+        target = self.definition.command.get("only")
+        if target and self.command == "run":
+            for phase in only_marks(session.graph, session.fold, now, session.holds):
+                session.record_mark(phase)
         if from_phase:
             chaining.start_from(session, supervision, from_phase)
         elif session.state.phase_history and not session.running() and session.wish() is None:
@@ -200,7 +206,7 @@ class Interrupted(Exception):
 
 def read_info(run_dir: str) -> dict[str, Any]:
     """run.json, or what is known without it (a state that was written elsewhere)."""
-    unknown = {
+    unknown: dict[str, Any] = {
         "number": None,
         "title": os.path.basename(run_dir),
         "labels": [],

@@ -19,7 +19,7 @@ from adw.cli.hosting import conduct, spawn_each
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
 @click.pass_obj
-def command(nursery: Any, adw_id: str | None, **options: Any) -> int:
+def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     """Go on with a run: adopt what lives, keep what is done, rerun only what must be.
 
     Without ID: the one interrupted run.

@@ -45,7 +45,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
 @click.pass_obj
-def command(nursery: Any, workflow: str, issues: tuple[int, ...], **options: Any) -> int:
+def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: Any) -> int:
     r"""Run WORKFLOW on one or several ISSUEs, each in a worktree of its own.
 
     \b

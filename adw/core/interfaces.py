@@ -152,6 +152,9 @@ class Workspace(Protocol):
     def clean(self) -> bool:
         """Whether nothing is modified, staged or untracked."""
 
+    def mend_locks(self) -> list[str]:
+        """Remove locks that a killed git of this run left; only while nothing of it lives."""
+
 
 class Ticker(Protocol):
     """The wall clock that never goes back."""
