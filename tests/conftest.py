@@ -70,9 +70,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Compare with what was there before; the workers of xdist are gone by now."""
     if hasattr(session.config, "workerinput"):
         return
-    left = [*(leftovers.cgroups() - _cgroups), *(leftovers.mounts() - _mounts)]
+    left = [*leftovers.staying_cgroups(_cgroups), *sorted(leftovers.mounts() - _mounts)]
     if left:
-        raise LeftTheSystemChanged(", ".join(sorted(left)))
+        raise LeftTheSystemChanged(", ".join(left))
 
 
 @pytest.fixture(scope="session", autouse=True)

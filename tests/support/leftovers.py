@@ -43,11 +43,23 @@ def end_processes(parent: int, base: str | None) -> list[str]:
 
 
 def cgroups() -> frozenset[str]:
-    """Paths of all control groups whose name is adw's."""
+    """Paths of all control groups whose name is adw's and whose nursery is dead."""
     found: set[str] = set()
     for top, names, _ in os.walk(_CGROUP_ROOT):
-        found.update(os.path.join(top, n) for n in names if n.startswith("adw"))
+        for name in names:
+            pid = name.removeprefix("adw-").partition("-")[0]
+            # One with a living nursery is in use, perhaps by another run of the tests.
+            if name.startswith("adw-") and not os.path.exists(f"/proc/{pid}"):
+                found.add(os.path.join(top, name))
     return frozenset(found)
+
+
+def staying_cgroups(before: frozenset[str]) -> list[str]:
+    """Wait for control groups that were not there before to go; those that stay."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (left := cgroups() - before) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return sorted(left)
 
 
 def mounts() -> frozenset[str]:
