@@ -138,7 +138,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def graph_fault(fault: GraphFault, phases: Mapping[str, "PhaseSpec"]) -> Found:
     """Put a fault of the graph into words, with its place in the file."""
     path: Path = ("phases", fault.phase, *fault.key.split("."))
-    if fault.key == "needs" and fault.names and fault.phase in phases:
+    if fault.key == "needs" and fault.kind is not Kind.REPAIR_PHASE:
         wanted = fault.names[1 % len(fault.names)] if fault.kind is Kind.CYCLE else fault.names[0]
         needs = phases[fault.phase].needs
         if wanted in needs:

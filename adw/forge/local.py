@@ -24,6 +24,7 @@ _CLASSES: Final = ("feature", "bug", "chore")
 _PREFIX: Final = {"feature": "feat", "bug": "bug", "chore": "chore", None: "adw"}
 _KEYS: Final = ("title", "labels", "class")
 _NUMBERED: Final = re.compile(r"([1-9][0-9]{0,17})\.md\Z")
+_HEADING: Final = re.compile(r"\A\s*#{1,6}(?:\s+|\Z)|\s+#+\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +210,12 @@ def _not_text(source: Source, path: tuple[str | int, ...], value: object) -> Wor
 
 
 def _first_line(body: str, file: str, first_line: int) -> str:
-    """The first heading, else the first line that is not blank."""
-    lines = [line.strip() for line in body.split("\n")]
-    headings = (line.lstrip("#").strip() for line in lines if re.match(r"#{1,6}\s", line))
-    found = next((h for h in headings if h), None) or next((line for line in lines if line), None)
-    if found is None:
-        detail = "neither a title nor a text is found"
-        raise _fault(file, (first_line, 1), detail, "write `title:` into the front matter")
-    return found
+    """The first line that is not blank, without the marks of a heading."""
+    for line in body.split("\n"):
+        if found := _HEADING.sub("", line).strip():
+            return found
+    detail = "neither a title nor a text is found"
+    raise _fault(file, (first_line, 1), detail, "write `title:` into the front matter")
 
 
 def _clean_title(title: str, file: str, place: tuple[int, int]) -> str:
