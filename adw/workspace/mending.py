@@ -96,17 +96,27 @@ def sweep(place: Place) -> None:
                     files.remove_tree(os.path.join(room(place), name))
 
 
-def clear_half_made(place: Place, seen: Seen, base: str | None) -> None:
-    """Clear away a worktree that our own killed git left half-made.
+def finish_or_clear(place: Place, seen: Seen, note: Note) -> None:
+    """After a kill while a worktree was made: leave what is complete, clear away what is not.
 
     Args:
         place: Which one.
         seen: What the survey found.
-        base: The commit that was being checked out; None proves nothing.
+        note: What was being made.
 
     Raises:
         WorktreeError: The name is registered for another path: not ours.
     """
+    # Its index is what git writes last. The `initializing` lock alone does not tell: a git whose
+    # child was killed takes it away before it begins to clean up.
+    indexed = os.path.exists(os.path.join(place.admin, "index"))
+    if (seen.registration, seen.directory) == ("whole", "ours") and indexed:
+        remove_stale_locks(place)
+    else:
+        _clear_half_made(place, seen, note.base)
+
+
+def _clear_half_made(place: Place, seen: Seen, base: str | None) -> None:
     if seen.registration == "foreign" or os.path.islink(place.path):
         raise WorktreeError(
             detail="the run's worktree is half-made, and something else is in its place",

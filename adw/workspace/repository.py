@@ -15,6 +15,7 @@ from adw.workspace import locks
 from adw.workspace.git import ask_git, failure, last_lines, run_git
 
 _HEX8: Final = "[0-9a-f]" * 8
+_RUNS: Final = (f"{_HEX8}/", ".lock", ".new-*/")
 _EXCLUDE_HEAD: Final = "# hidden by adw: its runs and their worktrees"
 
 
@@ -170,8 +171,9 @@ def hide(repo: Repository, names: tuple[str, ...] = ("agents", "trees")) -> bool
         if not missing:
             return False
         lines = [_EXCLUDE_HEAD] if _EXCLUDE_HEAD not in have else []
+        shared = _with_tracked_files(repo, missing)
         for name in missing:
-            lines += _patterns(repo, name)
+            lines += [f"/{name}/{part}" for part in (_RUNS if name in shared else ("",))]
         gap = "\n" if old and not old.endswith(b"\n") else ""
         new = old + (gap + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
         files.make_dirs(os.path.dirname(path), mode=0o755)
@@ -179,11 +181,10 @@ def hide(repo: Repository, names: tuple[str, ...] = ("agents", "trees")) -> bool
     return True
 
 
-def _patterns(repo: Repository, name: str) -> list[str]:
-    tracked = run_git(["ls-files", "-z", "--", f":(top,literal){name}/"], repo.root, kind="read")
-    if not tracked:
-        return [f"/{name}/"]
-    return [f"/{name}/{_HEX8}/", f"/{name}/.lock", f"/{name}/.new-*/"]
+def _with_tracked_files(repo: Repository, names: list[str]) -> set[str]:
+    specs = [f":(top,literal){name}/" for name in names]
+    tracked = run_git(["ls-files", "-z", "--", *specs], repo.root, kind="read").split(b"\0")
+    return {name for name in names if any(t.startswith(f"{name}/".encode()) for t in tracked)}
 
 
 def _main_checkout(start: str, common: str) -> str | None:

@@ -76,8 +76,8 @@ class Worktree:
             mending.sweep(self._place)
             note = mending.read_note(self._place)
             seen = registration.survey(self._place)
-            if note is not None and (seen.registration, seen.directory) != ("whole", "ours"):
-                mending.clear_half_made(self._place, seen, note.base)
+            if note is not None:
+                mending.finish_or_clear(self._place, seen, note)
                 seen = registration.survey(self._place)
             done = self._settle(seen, base_sha, made=made, lock_fd=lock_fd)
             mending.remove_note(self._place)
@@ -139,7 +139,8 @@ class Worktree:
             run_git(args, self._repo.root, kind="read", timeout_s=_ADD_LIMIT_S, hold=lock_fd)
         except GitError:
             seen = registration.survey(self._place)
-            if (seen.registration, seen.directory) == ("absent", "absent"):
+            left = mending.stale_locks(self._place) or seen.registration != "absent"
+            if not left and seen.directory == "absent":
                 mending.remove_note(self._place)
             raise
         self.check()
