@@ -154,6 +154,27 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "base": plan.base,
         "issue": issue_facts(plan.issue),
     }
+    slots = {
+        "workflow": plan.definition.workflow,
+        "issue_number": plan.issue.number,
+        "base": plan.base,
+    }
+    event = make_event("run_created", 1, now, {"entries": 0}, slots)
+    return {
+        "adw_state.json": encode_state(encode_head(state), []),
+        "run.json": json.dumps(info, ensure_ascii=False, indent=1).encode() + b"\n",
+        f"definitions/{plan.definition.id}.json": plan.snapshot.encode(),
+        f"definitions/{plan.definition.id}.graph.json": json.dumps(
+            plan.definition.derived()
+        ).encode(),
+        "TASK.md": run_task(facts).encode(),
+        "RESPONSE.md": _first_response(adw_id, plan).encode(),
+        "state/task_history.jsonl": json.dumps(event, ensure_ascii=False).encode() + b"\n",
+    }
+
+
+def _first_response(adw_id: str, plan: Plan) -> str:
+    """RESPONSE.md from the first moment on."""
     view = {
         "adw_id": adw_id,
         "workflow": plan.definition.full.name,
@@ -163,21 +184,4 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "branch": plan.branch,
         "worktree": None,
     }
-    slots = {
-        "workflow": plan.definition.workflow,
-        "issue_number": plan.issue.number,
-        "base": plan.base,
-    }
-    event = make_event("run_created", 1, now, {"entries": 0}, slots)
-    counts = {"pending": len(plan.definition.graph.order)}
-    return {
-        "adw_state.json": encode_state(encode_head(state), []),
-        "run.json": json.dumps(info, ensure_ascii=False, indent=1).encode() + b"\n",
-        f"definitions/{plan.definition.id}.json": plan.snapshot.encode(),
-        f"definitions/{plan.definition.id}.graph.json": json.dumps(
-            plan.definition.derived()
-        ).encode(),
-        "TASK.md": run_task(facts).encode(),
-        "RESPONSE.md": run_response(view, counts, []).encode(),
-        "state/task_history.jsonl": json.dumps(event, ensure_ascii=False).encode() + b"\n",
-    }
+    return run_response(view, {"pending": len(plan.definition.graph.order)}, [])

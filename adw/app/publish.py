@@ -104,8 +104,7 @@ def phase_line(facts: Facts, name: str) -> str:
     if not attempts:
         return f"phase `{name}` is {status}"
     last = attempts[-1]
-    detail = f", {last['detail']}" if last.get("detail") else ""
-    why = f": {last['reason']}{detail}" if last["reason"] else ""
+    why = f": {failure_words(last['reason'], last.get('detail'))}" if last["reason"] else ""
     return f"phase `{name}` {_VERB.get(status, status)}{why} (attempt {last['attempt']})"
 
 
@@ -129,3 +128,10 @@ def notes(facts: Facts) -> list[str]:
                 where = f", see attempts/{tries[-1]['child_id']}/" if tries else ""
                 found.append(line + where)
     return found
+
+
+def failure_words(reason: str, detail: str | None) -> str:
+    """A failure kind with its detail; `exit` and `signal` go without saying beside the number."""
+    if not detail:
+        return reason
+    return detail if reason in {"exit", "signal"} else f"{reason}, {detail}"

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from adw import clock, failpoints
 from adw.app import publish
-from adw.app.environment import body_environment
-from adw.app.packets import child_response, child_task
-from adw.app.verdicts import BUILTIN_ENSURE, Judge
+from adw.app.launching import Launch, Place, write_launch
+from adw.app.packets import child_response
+from adw.app.verdicts import Judge
 from adw.app.wishes import Wishes
 from adw.core.contracts import signature
 from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
@@ -25,7 +25,7 @@ from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
-from adw.store import attempts, files
+from adw.store import files
 from adw.store.history import History
 from adw.store.runs import RunLock
 from adw.store.state import StateFile
@@ -195,44 +195,16 @@ class Session:
         except ValueError as error:
             self._unstarted(start, "spawn_failed", str(error))
             return None
-        shared = {
-            "worktree": self.parts.worktree.path,
-            "run_dir": self.run_dir,
-            "state": self.state,
-        }
-        title = self.parts.run_info["issue"]["title"]
-        task = {**shared, "repairs": start.repairs, "argv": argv, "title": title}
-        at = clock.stamp()
-        launch = {
-            "phase": start.phase,
-            "attempt": start.attempt,
-            "repairs": start.repairs,
-            "at": at,
-            "argv": argv,
-            "before": self._judge.before(start.phase, self.state.phase_history),
-        }
-        text = child_task(phase, child, self.run_dir, self.state, task)
+        before = self._judge.before(start.phase, self.state.phase_history)
+        place = Place(self.run_dir, self.parts.worktree.path, self.state, self.parts.run_info)
+        launch = Launch(start, phase, child, argv, clock.stamp(), before)
         try:
-            packet = attempts.write_packet(self.run_dir, child, text, launch)
+            prepared = write_launch(place, launch, self.parts.base_env)
         except OSError as error:
             raise StoreError(path=error.filename, reason=error.strerror, fix=None) from error
-        self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), at)
+        self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), launch.at)
         self._packets.append(child)
-        commands = tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE)
-        worktree = self.parts.worktree.path
-        spec = LaunchSpec(
-            child_id=child,
-            argv=tuple(argv),
-            env=body_environment(self.parts.base_env, phase, child, start.attempt, shared),
-            cwd=os.path.join(worktree, phase.cwd) if phase.cwd else worktree,
-            attempt_dir=packet.attempt_dir,
-            sync_files=packet.sync_files,
-            sync_dirs=packet.sync_dirs,
-            timeout_s=phase.timeout_s,
-            idle_timeout_s=phase.idle_timeout_s,
-            ensure=commands,
-        )
-        return spec, packet.lock_fd
+        return prepared
 
     def commit(self, before_rename: Callable[[], None]) -> None:
         """Replace the state, if anything changed, and make new packets' names durable."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from adw import clock
+from adw.app.publish import failure_words
 from adw.cli.output import color_wanted, escaped
 from adw.core.view import PhaseBoard
 
@@ -149,8 +150,8 @@ def _completed(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str]:
     took = _took(tries[-1]) if tries else ""
     if event["success"]:
         return (f"done (attempt {event['attempt']}{took})", "")
-    detail = event["detail"] or ""
-    return (f"failed: {event['reason']} (attempt {event['attempt']}{took})", detail)
+    words = failure_words(event["reason"], event["detail"])
+    return (f"failed: {words} (attempt {event['attempt']}{took})", "")
 
 
 def _took(attempt: dict[str, Any]) -> str:

@@ -26,7 +26,11 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 @click.option("--task", type=click.Path(), help="A Markdown file instead of an issue.")
 @click.option("--adw-id", help="Continue this run, or give a new one this ID.")
 @click.option(
-    "--model-set", type=click.Choice(["base", "heavy"]), default="base", show_default=True
+    "--model-set",
+    type=click.Choice(["base", "heavy"]),
+    default="base",
+    show_default=True,
+    help="Which models roles map to.",
 )
 @click.option(
     "--from", "from_phase", metavar="PHASE", help="Run PHASE and all that needs it again."
@@ -46,7 +50,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 @click.option("--announce-fd", type=int, hidden=True)
 @click.pass_obj
 def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: Any) -> int:
-    r"""Run WORKFLOW on one or several ISSUEs, each in a worktree of its own.
+    """Run WORKFLOW on one or several ISSUEs, each in a worktree of its own.
 
     \b
     adw run sdlc 47

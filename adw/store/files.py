@@ -164,6 +164,12 @@ def create(path: str, data: bytes, *, sync: bool = True, mode: int = 0o600) -> N
         os.close(fd)
 
 
+def overwrite(fd: int, data: bytes) -> None:
+    """Give an open file new content in place, unsynced: for display only, a reader may see a part."""
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, data, 0)
+
+
 def open_append(path: str, *, new: bool = False, mode: int = 0o600) -> int:
     """Open a file for whole-line appends, close-on-exec; `new` refuses one that exists."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _CLOEXEC

@@ -187,8 +187,7 @@ def _sign(fd: int) -> None:
         "since": clock.stamp(),
         "command": " ".join(sys.argv[1:3])[:80],
     }
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(who).encode(), 0)
+    files.overwrite(fd, json.dumps(who).encode())
 
 
 # --- finding -----------------------------------------------------------------------------
