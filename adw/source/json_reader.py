@@ -50,9 +50,9 @@ def parse_json_text(text: str, data: bytes, file: str, *, strict: bool) -> Sourc
     except ValueError:
         value, ok = None, False
     if not ok:
-        _JsonReader(text, file).places()  # finds the same fault and its place
+        _JsonReader(text, file, record=False).places()  # finds the same fault and its place
         raise WorkflowError(file=file, line=1, column=1, detail="not valid JSON")
-    return Source(data, file, value, lambda: _JsonReader(text, file).places())
+    return Source(data, file, value, lambda: _JsonReader(text, file, record=True).places())
 
 
 def _fits(value: Any) -> bool:
@@ -98,7 +98,9 @@ def _encodes(text: str) -> bool:
 class _JsonReader:
     """Goes over text that is JSON but for what `parse_json` and `_fits` refuse."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, *, record: bool) -> None:
+        self._record = record
+        self._nodes = 0
         self._text = text
         self._file = file
         self._tokens = _TOKEN.finditer(text)
@@ -120,11 +122,12 @@ class _JsonReader:
     def _value(
         self, token: re.Match[str], path: Path, key: re.Match[str] | None, depth: int
     ) -> None:
-        line, column = self._where(token)
-        first = self._where(key) if key else (line, column)
+        self._nodes += 1
         text = token.group()
-        quoted = text[0] in '"[{'
-        self._places[path] = Place(line, column, *first, None if quoted else text)
+        if self._record:
+            here = self._where(token)
+            raw = None if text[0] in '"[{' else text
+            self._places[path] = Place(*here, *(self._where(key) if key else here), raw)
         if text in {"[", "{"}:
             if depth > MAX_DEPTH:
                 raise self._refuse(token, f"nested deeper than {MAX_DEPTH} levels")
@@ -133,7 +136,7 @@ class _JsonReader:
             self._string(token)
         elif text not in {"true", "false", "null"}:
             self._number(token)
-        if len(self._places) > MAX_NODES:
+        if self._nodes > MAX_NODES:
             raise self._refuse(token, f"more than {MAX_NODES} values in one file")
 
     def _inside(self, mapping: bool, path: Path, depth: int) -> None:  # noqa: FBT001
@@ -149,7 +152,8 @@ class _JsonReader:
                     raise self._refuse(token, f"the key `{shown(name)}` occurs twice")
                 seen.add(name)
                 self._take()  # the colon
-                self._value(self._take(), (*path, name), token, depth + 1)
+                inner = (*path, name) if self._record else path
+                self._value(self._take(), inner, token, depth + 1)
             else:
                 self._value(token, (*path, count), None, depth + 1)
             count += 1
