@@ -71,7 +71,7 @@ def commit(context: Context) -> tuple[str, str]:
         return f"already committed as {before[:12]} on {context.branch}", before
     count = _commits_since(context, str(run.get("base") or ""))
     if count:
-        return f"nothing new to commit; {context.branch} has {count} commits of the run", before
+        return f"nothing new to commit; {context.branch} is {count} ahead of its base", before
     raise UsageError(
         detail="nothing to commit: the run changed no file",
         fix="let an earlier phase change something, or leave this phase out",

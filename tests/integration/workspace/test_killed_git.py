@@ -1,7 +1,9 @@
 """git killed at every call of `worktree add` and of a commit: one plain retry goes on."""
 
+import contextlib
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,10 +45,8 @@ def kill_in_add(
     for number, point in enumerate(points, start=2):
         tree = tree_of(located, number)
         killer.arm(point)
-        try:
+        with contextlib.suppress(GitError):
             tree.ensure(repo.head())
-        except GitError:
-            pass
         fired += killer.fired()
         killer.disarm()
 
@@ -102,10 +102,8 @@ def kill_in_commit(
     for number, point in enumerate(points, start=1):
         tree = tree_of(located, number)
         killer.arm(point)
-        try:
+        with contextlib.suppress(AdwError):
             commit_in(repo, tree)
-        except AdwError:
-            pass
         fired += killer.fired()
         killer.disarm()
 
@@ -308,8 +306,6 @@ def test_case_C15_stale_locks_of_ours_are_removed_and_no_others(repo: Repo, made
 def test_case_C15_a_lock_is_kept_while_somebodys_git_works_there(
     repo: Repo, made: Worktree
 ) -> None:
-    import subprocess
-
     lock = repo.path / ".git/worktrees" / ADW_ID / "index.lock"
     lock.touch()
     with subprocess.Popen(

@@ -61,7 +61,7 @@ def test_no_repository_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="`.*/gone` does not exist"):
+    with pytest.raises(RepositoryError, match=r"`.*/gone` does not exist"):
         locate(str(tmp_path / "gone"))
 
 
