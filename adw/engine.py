@@ -38,7 +38,8 @@ def drive(run: RunRecord, supervision: Supervision, clock: Ticker, *, wait: bool
     while True:
         for each in ended:
             run.record(each)
-        decision, specs = _start(run, supervision, clock)
+        wish = run.wish()
+        decision, specs = _start(run, supervision, clock, wish)
         over = [each.child_id for each in ended]
         run.commit(lambda over=over: supervision.await_durable(over))  # type: ignore[misc]
         for spec in specs:
@@ -47,11 +48,10 @@ def drive(run: RunRecord, supervision: Supervision, clock: Ticker, *, wait: bool
             run.launched(spec.child_id)
             failpoints.hit("go.after")
         run.publish(decision)
-        if not run.running():
-            wish = run.wish()
-            if decision.closing or wish or not (wait and decision.wake_at):
-                return Outcome(decision.closing, wish, decision.wake_at)
-        ended = _wait(run, supervision, clock, decision)
+        over_now = decision.closing or wish or not (wait and decision.wake_at)
+        if over_now and not run.running():
+            return Outcome(decision.closing, wish, decision.wake_at)
+        ended = _wait(run, supervision, clock, decision, wish)
 
 
 def admit(graph: Graph, running: Sequence[Live], starts: Sequence[Start]) -> list[Start]:
@@ -71,12 +71,11 @@ def admit(graph: Graph, running: Sequence[Live], starts: Sequence[Start]) -> lis
 
 
 def _start(
-    run: RunRecord, supervision: Supervision, clock: Ticker
+    run: RunRecord, supervision: Supervision, clock: Ticker, wish: str | None
 ) -> tuple[Decision, list[LaunchSpec]]:
     """Decide until nothing is left to record, and hand the starts over."""
     specs: list[LaunchSpec] = []
     while True:
-        wish = run.wish()
         if wish == "cancel" and not run.running():
             run.record_cancel(clock.now())
         decision = run.decide(clock.now())
@@ -106,10 +105,15 @@ def _stop_all(run: RunRecord, supervision: Supervision, wish: str) -> None:
 
 
 def _wait(
-    run: RunRecord, supervision: Supervision, clock: Ticker, decision: Decision
+    run: RunRecord, supervision: Supervision, clock: Ticker, decision: Decision, wish: str | None
 ) -> Sequence[Ended]:
-    """Sleep until there is something to record, to decide anew, or a new wish."""
-    wish = run.wish()
+    """Sleep until there is something to record, to decide anew, or another wish than `wish`.
+
+    A signal that comes after the decision has made its descriptor readable, so the sleep ends at
+    once and the new wish is seen.
+    """
+    if run.wish() != wish:
+        return ()
     while True:
         waits = [run.tick_s()]
         if decision.wake_at is not None and wish is None:

@@ -195,7 +195,8 @@ class Session:
         except ValueError as error:
             self._unstarted(start, "spawn_failed", str(error))
             return None
-        before = self._judge.before(start.phase, self.state.phase_history)
+        history = [*self.state.phase_history, *self._entries]
+        before = self._judge.before(start.phase, history)
         place = Place(self.run_dir, self.parts.worktree.path, self.state, self.parts.run_info)
         launch = Launch(start, phase, child, argv, clock.stamp(), before)
         try:

@@ -4,7 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+# -P: a `click.py` in the working directory is the repository's, not ours.
+_ADW: Final = (sys.executable, "-P", "-m", "adw")
 
 
 def detached(words: Sequence[str]) -> int:
@@ -18,7 +22,7 @@ def detached(words: Sequence[str]) -> int:
     """
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)  # noqa: FBT003
-    argv = [sys.executable, "-m", "adw", *words, "--announce-fd", str(writer)]
+    argv = [*_ADW, *words, "--announce-fd", str(writer)]
     process = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, pass_fds=(writer,), start_new_session=True
     )
@@ -35,10 +39,7 @@ def detached(words: Sequence[str]) -> int:
 
 def together(commands: Sequence[Sequence[str]]) -> int:
     """Run several at once and wait for all; signals are passed on. The largest exit code."""
-    started = [
-        subprocess.Popen([sys.executable, "-m", "adw", *words], stdin=subprocess.DEVNULL)
-        for words in commands
-    ]
+    started = [subprocess.Popen([*_ADW, *words], stdin=subprocess.DEVNULL) for words in commands]
 
     def pass_on(number: int, _frame: object) -> None:
         for process in started:
@@ -48,6 +49,24 @@ def together(commands: Sequence[Sequence[str]]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
     return max((_code(process.wait()) for process in started), default=0)
+
+
+def piped(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start one, with all that it prints in one pipe.
+
+    Args:
+        words: Words after `adw`.
+        cwd: Where.
+        env: Its whole environment.
+    """
+    return subprocess.Popen(
+        [*_ADW, *words],
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def _code(returned: int) -> int:
