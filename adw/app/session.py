@@ -272,6 +272,10 @@ class Session:
         if entry.attempt == 0:
             self.board.ended(entry, None, None, None)
 
+    def has_entries(self) -> bool:
+        """Whether entries wait for the next commit."""
+        return bool(self._entries)
+
     def set_fields(self, fields: Mapping[str, Any]) -> None:
         """Add state fields to the next commit."""
         self._fields.update(fields)

@@ -15,7 +15,7 @@ from adw.app.places import Places
 from adw.app.rebuilding import bare_graph
 from adw.app.session import Reporter, Session
 from adw.app.wishes import Wishes
-from adw.core.decide import only_marks, resume_marks
+from adw.core.decide import Fold, decide, only_marks, resume_marks
 from adw.engine import Outcome, drive
 from adw.errors import ExitCode
 from adw.model.state import ADWStateData
@@ -81,12 +81,12 @@ class Work:
         """
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
-            action = self._prepare()
+            action = None if self._over(from_phase) else self._prepare()
             session = make_session(self._parts(supervision, wishes))
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
-            if not session.running():
+            if action and not session.running():
                 session.parts.worktree.mend_locks()
             self._apply(session, supervision, from_phase)
             outcome = drive(session, supervision, clock.Clock(), wait=wait)
@@ -94,6 +94,14 @@ class Work:
         if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
             raise Interrupted(self.state.adw_id, wishes.signal)
         return Sitting(self.state.adw_id, outcome)
+
+    def _over(self, from_phase: str | None) -> bool:
+        """Whether nothing is left to do, so that a worktree which is gone by now is no error."""
+        if from_phase or self.parent is not None or self.command != "resume":
+            return False
+        fold = Fold.of(self.definition.graph, self.state.phase_history)
+        found = decide(self.definition.graph, fold, (), 0.0, _never)
+        return found.closing == "succeeded"
 
     def settle(self) -> None:
         """Apply what was asked of a run that nobody holds; nothing is started."""
@@ -175,6 +183,8 @@ class Work:
     ) -> None:
         """A person's word: marks for what needs one, `--from`, another workflow."""
         now = clock.Clock().now()
+        # What opening found was not over, whatever became of it: a crash gives no fresh counts.
+        interrupted = bool(session.running()) or session.has_entries()
         if self.parent is not None:
             chaining.switch(session, self.parent, self.definition, self.host.say, keep=self.keep)
         target = self.definition.command.get("only")
@@ -183,7 +193,7 @@ class Work:
                 session.record_mark(phase)
         if from_phase:
             chaining.start_from(session, supervision, from_phase)
-        elif session.state.phase_history and not session.running() and session.wish() is None:
+        elif session.state.phase_history and not interrupted and session.wish() is None:
             for phase in resume_marks(session.graph, session.fold, now, session.holds):
                 session.record_mark(phase)
 
@@ -229,3 +239,8 @@ def definition_of(run_dir: str, state: ADWStateData) -> Definition:
 
 def _nothing() -> None:
     """Nothing has to be durable before this commit."""
+
+
+def _never(_phase: str, _expression: str) -> bool:
+    """No `when` is asked of a run that is over."""
+    return False

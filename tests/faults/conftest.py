@@ -1,0 +1,40 @@
+"""Grounds for the fault tests, ended whatever happens; both ways to end a process tree."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adw.supervise import cgroups
+from tests.support.ground import Ground
+
+MakeGround = Callable[..., Ground]
+
+
+@pytest.fixture
+def make_ground(tmp_path: Path) -> Iterator[MakeGround]:
+    """Make grounds below the test's directory."""
+    made: list[Ground] = []
+
+    def make(phases: dict[str, Any], **keys: Any) -> Ground:
+        ground = Ground(tmp_path / f"ground{len(made)}", phases, **keys)
+        made.append(ground)
+        return ground
+
+    yield make
+    for ground in made:
+        ground.end()
+
+
+@pytest.fixture(params=["cgroup", "tag"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """How process trees are ended; `ADW_DISABLE` is to be `disable(mode)`."""
+    if request.param == "cgroup" and cgroups.base() is None:
+        pytest.skip("no control group can be made here (version 2, writable)")
+    return str(request.param)
+
+
+def disable(mode: str) -> dict[str, str]:
+    """Environment that makes adw use this mode."""
+    return {} if mode == "cgroup" else {"ADW_DISABLE": "cgroup"}
