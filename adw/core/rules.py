@@ -83,6 +83,9 @@ def _script(path: Path, script: str) -> Iterator[Found]:
 def _words(path: Path, argv: Sequence[str]) -> Iterator[Found]:
     if not argv[0].strip():
         yield Found((*path, 0), "the command's first word is empty")
+    if tuple(argv[:2]) == ("sh", "-euc") and len(argv) > 2:  # noqa: PLR2004 - is a shell script too
+        yield from _script((*path, 2), argv[2])
+        return
     for i, word in enumerate(argv):
         if "{" in word and (fault := template.check(word)):
             yield Found((*path, i), fault)

@@ -284,6 +284,13 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
             "hint: write `run` as a list of words",
         ],
     ),
+    "name in a shell script given as words": (
+        "  a: {run: [sh, -euc, »'cat {adw_id}']}",
+        [
+            "`{adw_id}` is found in a shell script, where nothing is replaced",
+            'hint: write "$ADW_ID"',
+        ],
+    ),
     "input in a command": (
         "  a: {run: [cat, »'{inputs.plan}']}",
         ["`{inputs.plan}` is not supported yet by this version of adw"],
