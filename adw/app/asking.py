@@ -17,10 +17,11 @@ from adw.store import requests, runs
 from adw.store.state import StateFile, load_state
 
 PATIENCE_S: Final = 10.0  # then the request is said to be recorded, not yet applied
+CANCEL_PATIENCE_S: Final = 30.0  # SIGTERM, the grace of 5 s, SIGKILL and the death of the tree
 _POLL_S: Final = 0.02
 
 
-def cancel(places: Places, run_dir: str, host: Any, *, patience_s: float | None = None) -> str:
+def cancel(places: Places, run_dir: str, host: Any) -> str:
     """End what runs and record it as cancelled; returns when the tree is dead.
 
     Returns:
@@ -32,7 +33,7 @@ def cancel(places: Places, run_dir: str, host: Any, *, patience_s: float | None 
     refuse_inside(run_dir, "cancel")
     state, _ = load_state(run_dir)
     path = _ask(run_dir, "cancel", {})
-    if _taken_up(run_dir, path, patience_s or 3600.0):
+    if _taken_up(run_dir, path, CANCEL_PATIENCE_S):
         return _after_cancel(run_dir)
     from adw.app.sitting import Work, definition_of
 

@@ -94,7 +94,9 @@ def main(args: list[str], nursery: Any = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _close_stdout()
+        from adw.cli.progress import silence_stdout
+
+        silence_stdout()
         return ExitCode.OK
     except OSError as error:
         detail = f"{error.strerror or error}: `{error.filename}`" if error.filename else str(error)
@@ -128,10 +130,3 @@ def _lower(text: str) -> str:
 def _help_of(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "adw"
     return f"{path} --help"
-
-
-def _close_stdout() -> None:
-    """Keep the interpreter from complaining about a reader that left."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,6 +36,7 @@ class PlainLines(Silent):
     def __init__(self, agents_dir: str) -> None:
         self._agents_dir = agents_dir
         self._adw_id = ""
+        self._gone = False
 
     def begin(self, adw_id: str) -> None:
         """The run exists."""
@@ -53,15 +54,23 @@ class PlainLines(Silent):
 
     def _line(self, subject: str, what: str, more: str = "") -> None:
         text = f"{self._adw_id}  {subject:<12}  {what}" + (f"  {more}" if more else "")
-        sys.stdout.write(escaped(text) + "\n")
-        sys.stdout.flush()
+        self._write(escaped(text) + "\n")
 
     def _show_tail(self, child_id: str) -> None:
         folder = os.path.join(self._agents_dir, self._adw_id, "attempts", child_id)
-        for line in tail_lines(folder, 10):
-            sys.stdout.write(f"  | {line}\n")
-        sys.stdout.write(f"  logs: {folder}\n")
-        sys.stdout.flush()
+        lines = [f"  | {line}\n" for line in tail_lines(folder, 10)]
+        self._write("".join([*lines, f"  logs: {folder}\n"]))
+
+    def _write(self, text: str) -> None:
+        """A reader or a terminal that has gone does not end the run."""
+        if self._gone:
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:
+            self._gone = True
+            silence_stdout()
 
 
 class LiveTable(PlainLines):
@@ -91,6 +100,8 @@ class LiveTable(PlainLines):
 
     def tick(self, board: PhaseBoard) -> None:
         """Draw the table."""
+        if self._gone:
+            return
         from rich.table import Table
 
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -100,7 +111,11 @@ class LiveTable(PlainLines):
             last = (tail_lines(folder, 1) or [""])[0]
             row = (phase, f"attempt {attempt}", f"{elapsed:.0f} s", last[:100])
             table.add_row(*(_plain(cell) for cell in row))
-        self._live.update(table, refresh=True)
+        try:
+            self._live.update(table, refresh=True)
+        except OSError:
+            self._gone = True
+            silence_stdout()
 
     def end(self) -> None:
         """Give the terminal back."""
@@ -179,3 +194,10 @@ def tail_lines(attempt_dir: str, count: int) -> list[str]:
             newest = (info.st_mtime, data)
     lines = newest[1].decode("utf-8", "replace").rstrip().split("\n")
     return [escaped(line.rstrip("\r"), keep="\t") for line in lines[-count:]] if newest[1] else []
+
+
+def silence_stdout() -> None:
+    """Send what is still written to stdout nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
