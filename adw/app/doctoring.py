@@ -1,0 +1,235 @@
+"""What is wrong with adw's files here, and what would mend it. Nothing is written, no lock taken."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from adw.app.places import Places
+from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
+from adw.store import files, requests, runs
+
+SCHEMA_VERSION: Final = 1
+_EVIDENCE: Final = ("adw_state.tampered.", "adw_state.damaged.", "task_history.jsonl.torn.")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a person should know of."""
+
+    kind: str
+    """state, definition, history, evidence, request, leftover, orphan or environment."""
+    adw_id: str | None
+    path: str
+    detail: str
+    hint: str | None = None
+    """What would mend it."""
+
+
+def examine(places: Places, run_dir: str | None) -> dict[str, Any]:
+    """Look at the machine, the folder of runs, and one run or all.
+
+    Returns:
+        `schema_version`, `facts`, and `findings` as dictionaries with the fields of `Finding`.
+    """
+    facts, findings = _machine(places)
+    if run_dir is None:
+        findings += _around_runs(places)
+    names = [os.path.basename(run_dir)] if run_dir else runs.list_ids(places.agents_dir)
+    for name in names:
+        findings += _in_run(os.path.join(places.agents_dir, name))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "facts": facts,
+        "findings": [asdict(each) for each in findings],
+    }
+
+
+# --- the machine -------------------------------------------------------------------------
+
+
+def _machine(places: Places) -> tuple[dict[str, Any], list[Finding]]:
+    from adw import __version__
+    from adw.supervise import cgroups
+    from adw.workspace.git import require_version
+
+    findings = []
+    try:
+        git: str | None = ".".join(map(str, require_version()))
+    except EnvironmentFault as error:
+        git = None
+        findings.append(Finding("environment", None, "git", error.message, error.line("hint")))
+    facts = {
+        "adw": __version__,
+        "python": sys.version.split()[0],
+        "git": git,
+        "repository": places.repo.root,
+        "agents_dir": places.agents_dir,
+        "runs": len(runs.list_ids(places.agents_dir)),
+        "tree_end": "cgroup" if cgroups.base() else "tag",
+        "isolation": "none",
+        "capabilities": _capabilities(),
+    }
+    return facts, findings
+
+
+def _capabilities() -> dict[str, bool]:
+    import fcntl
+
+    from adw.supervise import cgroups
+
+    there = {
+        "cgroup": cgroups.base() is not None,
+        "ofd": hasattr(fcntl, "F_OFD_SETLK"),
+        "pidfd": hasattr(os, "pidfd_open"),
+        "subreaper": sys.platform == "linux",
+    }
+    return {name: found and not files.disabled(name) for name, found in there.items()}
+
+
+# --- around the runs ---------------------------------------------------------------------
+
+
+def _around_runs(places: Places) -> Iterator[Finding]:
+    for name in _names(places.agents_dir):
+        path = os.path.join(places.agents_dir, name)
+        half_made = name.startswith(".new-")
+        if half_made and not files.locked(os.path.join(path, runs.LOCK)):
+            detail = "a run that was never finished being created"
+            yield Finding("leftover", None, path, detail, "the next `adw run` removes it")
+        if name.endswith(".tmp"):
+            yield _stale(None, path)
+    trees = os.path.join(places.repo.root, "trees")
+    for name in _names(trees):
+        path = os.path.join(trees, name)
+        run_dir = os.path.join(places.agents_dir, name)
+        if os.path.isdir(path) and not os.path.lexists(run_dir):
+            hint = f"look what is in it, then: git worktree remove {path}"
+            yield Finding("orphan", None, path, "a worktree without its run", hint)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _stale(adw_id: str | None, path: str) -> Finding:
+    hint = f"adw resume {adw_id} removes it" if adw_id else "it can be removed"
+    return Finding("leftover", adw_id, path, "a temporary file of a killed adw", hint)
+
+
+# --- in one run --------------------------------------------------------------------------
+
+
+def _in_run(run_dir: str) -> Iterator[Finding]:
+    yield from _state(run_dir)
+    yield from _history(run_dir)
+    yield from _requests(run_dir)
+    adw_id = os.path.basename(run_dir)
+    held = runs.held(run_dir)
+    for folder in (run_dir, *(os.path.join(run_dir, name) for name in runs.DIRS)):
+        for name in _names(folder):
+            path = os.path.join(folder, name)
+            if name.startswith(_EVIDENCE):
+                yield Finding("evidence", adw_id, path, "bytes that were set aside")
+            elif name.endswith(".tmp") and not held:
+                yield _stale(adw_id, path)
+
+
+def _state(run_dir: str) -> Iterator[Finding]:
+    from adw.store.state import load_state
+
+    adw_id = os.path.basename(run_dir)
+    try:
+        state, _ = load_state(run_dir)
+    except StateError as error:
+        yield _damaged_state(run_dir, error)
+        return
+    if state.workflow is None:
+        return
+    from adw.store.definitions import load_definition
+
+    try:
+        load_definition(run_dir, state.workflow.partition("@")[2])
+    except BrokenRun as error:
+        path = str(error.fields["path"])
+        hint = f"adw run WORKFLOW {state.issue_number or 'ISSUE'} --adw-id {adw_id}"
+        yield Finding("definition", adw_id, path, _said(error), hint)
+
+
+def _damaged_state(run_dir: str, error: StateError) -> Finding:
+    adw_id, path = os.path.basename(run_dir), str(error.fields["path"])
+    if isinstance(error, StateVersion):
+        return Finding("state", adw_id, path, error.message, error.line("hint"))
+    previous = last_good(run_dir)
+    if previous is None:
+        detail = f"{_said(error)}; there is no good version before it"
+        return Finding("state", adw_id, path, detail)
+    state, _ = previous
+    count = len(state.phase_history)
+    when = f" and is of {state.updated_at}" if state.updated_at else ""
+    detail = f"{_said(error)}; adw_state.prev.json is good, has {count} entries{when}"
+    return Finding("state", adw_id, path, detail, f"adw doctor --restore {adw_id}")
+
+
+def last_good(run_dir: str) -> tuple[Any, bytes] | None:
+    """The version before the last replacement, as (state, bytes), if it is a valid one."""
+    from adw.store.state import PREVIOUS, check_state
+
+    try:
+        data = files.read(os.path.join(run_dir, PREVIOUS))
+        return check_state(run_dir, data), data
+    except (OSError, AdwError):
+        return None
+
+
+def _said(error: AdwError) -> str:
+    why = error.line("why")
+    return f"{error.message}: {why}" if why else error.message
+
+
+def _history(run_dir: str) -> Iterator[Finding]:
+    from adw.store.history import PATH, read_history
+
+    adw_id, path = os.path.basename(run_dir), os.path.join(run_dir, PATH)
+    if runs.held(run_dir):  # its last line may be on its way
+        return
+    try:
+        found = [each for each in read_history(run_dir) if each["event"] == "damaged"]
+    except OSError as error:
+        yield Finding("history", adw_id, path, f"it cannot be read: {error.strerror}")
+        return
+    for each in found:
+        detail = f"line {each['line']} is damaged: {each['why']}"
+        hint = "nothing is decided by it, so the run can go on"
+        yield Finding("history", adw_id, path, detail, hint)
+
+
+def _requests(run_dir: str) -> Iterator[Finding]:
+    adw_id, folder = os.path.basename(run_dir), os.path.join(run_dir, requests.DIR)
+    good: set[str] = set()
+    with contextlib.suppress(OSError):
+        good = {request.name for request in requests.pending(run_dir)}
+    for name in _names(folder):
+        path = os.path.join(folder, name)
+        if not name.endswith(".json") or name.startswith("."):
+            continue
+        if name not in good:
+            detail = "a request that cannot be read"
+            yield Finding("request", adw_id, path, detail, f"remove it: rm {path}")
+        elif not runs.held(run_dir):
+            detail = f"a request that nobody has applied: {_request(path)}"
+            yield Finding("request", adw_id, path, detail, f"adw resume {adw_id}")
+
+
+def _request(path: str) -> str:
+    try:
+        found = json.loads(files.read(path, limit=requests.LIMIT))
+        return str(found["kind"])
+    except (OSError, ValueError, KeyError):
+        return "gone"
