@@ -169,5 +169,6 @@ def logs(run_dir: str, phase: str | None, attempt: int | None) -> list[tuple[str
         for log in ("stdout.log", "stderr.log"):
             path = os.path.join(folder, log)
             if os.path.isfile(path):
-                found.append((str(launch.get("at", "")), child, path))
-    return [(child, path) for _, child, path in sorted(found)]
+                found.append((str(launch.get("at", "")), name, number, child, path))
+    found.sort(key=lambda each: each[:3])  # stable: an attempt's stdout stays before its stderr
+    return [(child, path) for *_, child, path in found]

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,12 @@ def compute(run_dir: str) -> Computed:
 
     decision = decide(graph, fold, running, time.time(), holds)  # noqa: TID251  a reader's clock
     board = board_from_files(run_dir, graph, state)
+    for live in running:
+        child = f"{live.phase}-{live.attempt}"
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        begun = (attempts.find(lines, "launch") or {}).get("at", "")
+        adopted = attempts.find(lines, "adopt") is not None
+        board.started(live.phase, live.attempt, child, begun, adopted=adopted)
     board.update(decision, {live.phase: f"{live.phase}-{live.attempt}" for live in running})
     return Computed(state, data, graph, fold, decision, board, running)
 
@@ -78,10 +85,23 @@ def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBo
             board.ended(entry, None, None, None)
             continue
         child = f"{entry.phase}-{entry.attempt}"
-        folder = os.path.join(run_dir, "attempts", child)
-        line = attempts.find(attempts.read_lines(folder), "exit") or {}
-        board.ended(entry, child, line.get("exit_code"), line.get("error"))
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        if attempts.find(lines, "adopt") and entry.started_at:
+            board.started(entry.phase, entry.attempt, child, entry.started_at, adopted=True)
+        line = attempts.find(lines, "exit") or {}
+        detail = None if entry.success else exit_words(line)
+        board.ended(entry, child, line.get("exit_code"), detail)
     return board
+
+
+def exit_words(line: Mapping[str, Any]) -> str | None:
+    """What an exit line says of a failure, in few words; None where it says nothing."""
+    if line.get("error"):
+        return str(line["error"])
+    for name, words in (("signal", "signal"), ("exit_code", "exit code")):
+        if line.get(name):
+            return f"{words} {line[name]}"
+    return None
 
 
 def _running(run_dir: str, state: ADWStateData) -> list[Live]:

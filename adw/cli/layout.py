@@ -27,14 +27,14 @@ def instant(text: str | None) -> str | None:
     return f"{text[:19]}Z" if text else None
 
 
-def took(attempt: Mapping[str, Any]) -> str | None:
-    """How long an attempt took, or has been going on; None where it cannot be told."""
+def took(attempt: Mapping[str, Any], *, running: bool = False) -> str | None:
+    """How long an attempt took, or has been `running`; None where it cannot be told."""
     if not attempt.get("started_at"):
         return None
     start = datetime.fromisoformat(attempt["started_at"])
     if attempt["ended_at"]:
         seconds = (datetime.fromisoformat(attempt["ended_at"]) - start).total_seconds()
-    elif attempt["success"] is None:
+    elif running:
         from adw.clock import Clock
 
         seconds = Clock().now() - start.timestamp()

@@ -93,7 +93,7 @@ def _phases(view: dict[str, Any]) -> list[str]:
                 phase["status"],
                 last.get("attempt"),
                 instant(last.get("started_at")),
-                took(last),
+                took(last, running=phase["status"] == "running"),
                 _reason(phase, last),
             )
         )
