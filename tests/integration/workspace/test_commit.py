@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from adw.phases import commit as phase
 from adw.workspace.repository import Repository
 from adw.workspace.worktree import Worktree
 from tests.integration.workspace.conftest import ADW_ID, BRANCH
 from tests.integration.workspace.killing import needs_strace
-from tests.integration.workspace.phase import phase_env
+from tests.integration.workspace.phase import context_for, phase_env
 from tests.support.repo import Repo, make_repo
 
 RUN = {"issue": {"number": 47, "title": "Log in with OAuth2", "issue_class": "feature"}}
@@ -253,7 +254,7 @@ def test_R9_the_commit_is_synced(
     trace = state_root / "trace"
     shim(f'exec strace -f -q -o "{trace}" -A -e trace=fsync,fdatasync "$GIT" "$@"')
 
-    assert run(made, state_root).returncode == 0
+    phase.commit(context_for(made, state_root))
 
     # The blob, index and tree, commit, ref.
     assert trace.read_text(encoding="utf-8").count("sync(") >= 4
