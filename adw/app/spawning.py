@@ -1,14 +1,18 @@
 """Starting other adw processes: each run has an orchestrator of its own."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from adw import clock
+
 # -P: a `click.py` in the working directory is the repository's, not ours.
-_ADW: Final = (sys.executable, "-P", "-m", "adw")
+ADW: Final = (sys.executable, "-P", "-m", "adw")
+_POLL_S: Final = 0.02
 
 
 def detached(words: Sequence[str]) -> int:
@@ -22,7 +26,7 @@ def detached(words: Sequence[str]) -> int:
     """
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)  # noqa: FBT003
-    argv = [*_ADW, *words, "--announce-fd", str(writer)]
+    argv = [*ADW, *words, "--announce-fd", str(writer)]
     process = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, pass_fds=(writer,), start_new_session=True
     )
@@ -39,7 +43,7 @@ def detached(words: Sequence[str]) -> int:
 
 def together(commands: Sequence[Sequence[str]]) -> int:
     """Run several at once and wait for all; signals are passed on. The largest exit code."""
-    started = [subprocess.Popen([*_ADW, *words], stdin=subprocess.DEVNULL) for words in commands]
+    started = [subprocess.Popen([*ADW, *words], stdin=subprocess.DEVNULL) for words in commands]
 
     def pass_on(number: int, _frame: object) -> None:
         for process in started:
@@ -51,22 +55,75 @@ def together(commands: Sequence[Sequence[str]]) -> int:
     return max((_code(process.wait()) for process in started), default=0)
 
 
-def piped(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start one, with all that it prints in one pipe.
+class Piped:
+    """A program whose both outputs are read line by line while it runs."""
 
-    Args:
-        words: Words after `adw`.
-        cwd: Where.
-        env: Its whole environment.
-    """
-    return subprocess.Popen(
-        [*_ADW, *words],
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
+        """Start it.
+
+        Args:
+            argv: The program; adw itself is `[*ADW, ...]`.
+            cwd: Where.
+            env: Its whole environment.
+        """
+        self._process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._rest = b""
+        self.lines: list[str] = []
+        """What it printed so far."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """As subprocess has it: negative for a signal, None before its end was seen."""
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self._process.kill()
+
+    def follow(
+        self, show: Callable[[str], None], until: Callable[[], bool], timeout_s: float
+    ) -> bool:
+        """Read what it prints until it ends, or until something is the case.
+
+        Args:
+            show: Given each line.
+            until: Asked again and again.
+            timeout_s: Longest wait.
+
+        Returns:
+            False: time is up.
+        """
+        deadline = clock.monotonic() + timeout_s
+        pipe = self._process.stdout
+        assert pipe is not None, "started with a pipe"
+        while clock.monotonic() < deadline:
+            if until():
+                return True
+            if not select.select([pipe], [], [], _POLL_S)[0]:
+                continue
+            data = os.read(pipe.fileno(), 1 << 16)
+            self._rest += data or b"\n" * bool(self._rest)
+            *whole, self._rest = self._rest.split(b"\n")
+            for line in whole:
+                self.lines.append(line.decode("utf-8", "replace"))
+                show(self.lines[-1])
+            if not data:
+                pipe.close()
+                self._process.wait()
+                return True
+        return False
 
 
 def _code(returned: int) -> int:
