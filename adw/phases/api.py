@@ -46,8 +46,6 @@ class Context:
     """Name of an input to its path."""
     worktree: str
     branch: str | None
-    round: int
-    """1, and one more for each repair round."""
     issue_number: int | None
     issue_class: str | None
     plan_file: str | None
@@ -78,7 +76,6 @@ class Context:
                 inputs=_inputs(env.get("ADW_INPUTS") or "{}"),
                 worktree=env["ADW_WORKTREE"],
                 branch=env.get("ADW_BRANCH") or None,
-                round=int(env.get("ADW_ROUND") or 1),
                 issue_number=_number(env.get("ADW_ISSUE_NUMBER")),
                 issue_class=env.get("ADW_ISSUE_CLASS") or None,
                 plan_file=env.get("ADW_PLAN_FILE") or None,

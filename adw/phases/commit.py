@@ -19,6 +19,8 @@ from adw.store import files
 from adw.workspace.git import ask_git, failure, run_git
 from adw.workspace.worktree import inside
 
+# A later round with new work commits anew, since something is staged; one without finds this.
+_ROUND: Final = 1
 _SUBJECT_LIMIT: Final = 72  # characters
 _TITLE_LIMIT: Final = 4096  # characters looked at
 _DROPPED: Final = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, invisible, line breaks
@@ -59,7 +61,7 @@ def commit(context: Context) -> tuple[str, str]:
     before = tree.check().head or ""
     tree.mend_locks()
     run = _run_file(context.state_root)
-    effect = f"{context.adw_id}/{context.phase}/{context.round}"
+    effect = f"{context.adw_id}/{context.phase}/{_ROUND}"
     _git(context, "add", "-A")
     if _anything_staged(context):
         command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]

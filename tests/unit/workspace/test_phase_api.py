@@ -36,9 +36,8 @@ def test_the_environment_is_read_with_its_types() -> None:
     context = Context.from_env(ENV)
 
     assert (context.attempt, context.issue_number, context.backend_port) == (2, 47, 9171)
-    assert (context.plan_file, context.round) == (None, 1)
+    assert context.plan_file is None
     assert context.inputs == {"plan": "specs/p.md"}
-    assert Context.from_env({**ENV, "ADW_ROUND": "3"}).round == 3
 
 
 def test_what_a_run_does_not_have_is_none() -> None:
