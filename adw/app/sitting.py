@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import chaining, define
+from adw.app import chaining, define, world
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
 from adw.app.places import Places
@@ -82,6 +82,8 @@ class Work:
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
             action = None if self._over(from_phase) else self._prepare()
+            if action and not from_phase:
+                world.check(self._worktree(), self.state)
             session = make_session(self._parts(supervision, wishes))
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}

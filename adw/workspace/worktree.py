@@ -224,6 +224,11 @@ class Worktree:
 
     # --- mending --------------------------------------------------------------------------
 
+    def contains(self, commit: str) -> bool:
+        """Whether a commit is in the history of HEAD."""
+        args = ["merge-base", "--is-ancestor", commit, "HEAD"]
+        return ask_git(self._explicit(args), self.path, kind="read").exit_code == 0
+
     def mend_locks(self) -> list[str]:
         """Remove lock files that a killed git of this run left.
 
