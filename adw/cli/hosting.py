@@ -17,6 +17,7 @@ def conduct(
     *,
     as_json: bool,
     announce_fd: int | None,
+    verb: str = "started",
 ) -> int:
     """Run one sitting in this process and tell how it ended.
 
@@ -27,6 +28,7 @@ def conduct(
         as_json: Nothing but the final status on stdout.
         announce_fd: Where to write the ADW ID as soon as the run exists; then this process goes
             on in the background.
+        verb: What is said of the run when its work begins.
 
     Returns:
         Exit code.
@@ -35,7 +37,7 @@ def conduct(
 
     def created(adw_id: str) -> None:
         if isinstance(reporter, PlainLines):
-            reporter.begin(adw_id)
+            reporter.begin(adw_id, verb)
         if announce_fd is not None:
             _announce(announce_fd, adw_id)
 

@@ -38,10 +38,10 @@ class PlainLines(Silent):
         self._adw_id = ""
         self._gone = False
 
-    def begin(self, adw_id: str) -> None:
+    def begin(self, adw_id: str, verb: str = "started") -> None:
         """The run exists."""
         self._adw_id = adw_id
-        self._line("run", "started", os.path.join(self._agents_dir, adw_id))
+        self._line("run", verb, os.path.join(self._agents_dir, adw_id))
 
     def changed(self, board: PhaseBoard, news: Sequence[dict[str, Any]]) -> None:
         """Print what happened."""

@@ -46,6 +46,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
         nursery,
         as_json=options["as_json"],
         announce_fd=options["announce_fd"],
+        verb="resumed",
     )
 
 
