@@ -16,14 +16,17 @@ from adw.supervise import procs
 
 _PREFIX: Final = "adw-"
 _PAUSE_S: Final = 0.002
+_CHUNK: Final = 1 << 14
+_seen_mounts: dict[str, list[tuple[str, str]]] = {}
 
 
 def base() -> str | None:
     """Find this process's own group where groups may be made below it, else None."""
+    mounts = _mounts("cgroup2")
     if files.disabled("cgroup"):
         return None
     own = own_path()
-    for mount, root in _mounts("cgroup2"):
+    for mount, root in mounts:
         inside = _inside(own, root)
         if inside is not None:
             path = os.path.normpath(mount + "/" + inside)
@@ -117,25 +120,30 @@ def sweep(parent: str) -> None:
                 remove(f"{parent}/{name}")
 
 
-def oom_counter() -> str | None:
-    """The file whose `oom_kill` line counts kills in this process's memory group, or None."""
+def oom_counter() -> int:
+    """Open the file whose `oom_kill` line counts kills in this process's memory group; -1: none."""
     own = own_path()
     for mount, root in _mounts("cgroup2"):
         found = _beneath(mount, root, own, "memory.events")
         if found:
-            return found
+            return os.open(found, os.O_RDONLY | os.O_CLOEXEC)
     own = _own("memory")
     for mount, root in _mounts("cgroup"):
         found = _beneath(mount, root, own, "memory.oom_control")
         if found:
-            return found
-    return None
+            return os.open(found, os.O_RDONLY | os.O_CLOEXEC)
+    return -1
 
 
-def oom_kills(counter: str | None) -> int:
-    """How often the kernel killed for want of memory, by a file that `oom_counter` found."""
-    words = _text(counter).split() if counter else []
-    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0
+def oom_kills(counter: int) -> int:
+    """How often the kernel killed for want of memory, by a file that `oom_counter` opened."""
+    if counter < 0:
+        return 0
+    try:
+        words = os.pread(counter, 4096, 0).split()
+    except OSError:
+        return 0
+    return int(words[words.index(b"oom_kill") + 1]) if b"oom_kill" in words else 0
 
 
 def _beneath(mount: str, root: str, own: str | None, name: str) -> str | None:
@@ -162,14 +170,14 @@ def _own(controller: str, pid: int | str = "self") -> str | None:
 
 
 def _mounts(kind: str) -> list[tuple[str, str]]:
-    """Mount point and root of each mounted hierarchy of a kind."""
-    found = []
-    for line in _text("/proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] == kind:
+    """Mount point and root of each mounted hierarchy of a kind; looked up once, by the nursery."""
+    if not _seen_mounts:
+        for line in _text("/proc/self/mountinfo").splitlines():
+            before, _, after = line.partition(" - ")
             fields = before.split(" ")
-            found.append((_unescaped(fields[4]), _unescaped(fields[3])))
-    return found
+            found = (_unescaped(fields[4]), _unescaped(fields[3]))
+            _seen_mounts.setdefault(after.split(" ", 1)[0], []).append(found)
+    return _seen_mounts.get(kind, [])
 
 
 def _unescaped(text: str) -> str:
@@ -179,11 +187,20 @@ def _unescaped(text: str) -> str:
 
 
 def _text(path: str) -> str:
+    # Not open(): its buffers and codecs are memory that every supervisor would pay for.
+    parts = []
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        while data := os.read(fd, _CHUNK):
+            parts.append(data)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return os.fsdecode(b"".join(parts))
 
 
 def _write(path: str, text: str) -> None:

@@ -42,7 +42,8 @@ class Ears:
         self.body_status: int | None = None
         self.childless = True
         self.launches: list[tuple[frames.Frame, int]] = []
-        self.oom_counter: str | None = None
+        self.oom_counter = -1
+        self._early: list[tuple[str, str]] = []
         self._note_fd = note_fd
         self._poll = select.poll()
         self._poll.register(channel.fileno(), select.POLLIN)
@@ -63,7 +64,11 @@ class Ears:
                 self.tree.cgroup = None
             self.oom_counter = cgroups.oom_counter()
         self.child_id = child_id
-        self.stops, self.gone_ahead = 0, False
+        early = [op for op, child in self._early if child == child_id]
+        waiting = {frame["spec"]["child_id"] for frame, _ in self.launches}
+        self._early = [each for each in self._early if each[1] in waiting]
+        self.gone_ahead = "go" in early
+        self.stops = early.count("stop") + self.told_to_leave
 
     def turn(self, timeout_s: float | None) -> list[int]:
         """Sleep until something happens, and take in what belongs to the supervisor itself.
@@ -135,9 +140,6 @@ class Ears:
         wake, waker = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(waker, False)
-        for number in IGNORED:
-            signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, _nothing)
         signal.signal(signal.SIGTERM, self._stop)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         self._poll.register(wake, select.POLLIN)
@@ -155,11 +157,13 @@ class Ears:
                 fd = self.channel.take_fd()
                 assert fd is not None, frame["spec"]["child_id"]
                 self.launches.append((frame, fd))
-            elif frame["child_id"] == self.child_id:
-                if frame["op"] == "go":
-                    self.gone_ahead = True
-                elif frame["op"] == "stop":
-                    self.stops += 1
+            elif frame["child_id"] != self.child_id:
+                # It came together with its launch, which has not begun yet.
+                self._early.append((frame["op"], frame["child_id"]))
+            elif frame["op"] == "go":
+                self.gone_ahead = True
+            else:
+                self.stops += 1
         if self.channel.eof:
             self._deafen()
 
@@ -167,6 +171,13 @@ class Ears:
         self.channel.eof = True
         with contextlib.suppress(KeyError):
             self._poll.unregister(self.channel.fileno())
+
+
+def hush() -> None:
+    """Set the signals of nursery and supervisors, which inherit them: each would pay memory."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _nothing)
 
 
 def _nothing(number: int, frame: Any) -> None:

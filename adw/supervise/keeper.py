@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 
 from adw.store import files
 from adw.supervise import cgroups, frames, procs, shim, tree
-from adw.supervise.ears import IGNORED
+from adw.supervise.ears import hush
 
 _FORK_FOR_S: Final = 5.0
 _PAUSE_S: Final = 0.005
@@ -79,9 +79,7 @@ class Keeper:
         self._wake, waker = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(waker, False)
-        for number in IGNORED:
-            signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, _nothing)
+        hush()
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
 
     def run(self) -> None:
@@ -256,13 +254,10 @@ def _bare(fd: int) -> int:
     old, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(old)
     null = os.open("/dev/null", os.O_RDWR)
-    for number in (0, 1, 2):
-        if number != null:
-            os.dup2(null, number)
-    if null not in {0, 1, 2}:
+    for number in {0, 1, 2} - {null}:
+        os.dup2(null, number)
+    if null in {0, 1, 2}:
+        os.set_inheritable(null, True)  # noqa: FBT003 - the body's standard input is this one
+    else:
         os.close(null)
     return fd
-
-
-def _nothing(number: int, frame: Any) -> None:
-    """Be a handler, so that the signal wakes the poll."""

@@ -108,7 +108,9 @@ class LocalSupervision:
             return self._idle.pop()
         busy = {a.supervisor.pid for a in self._running.values() if isinstance(a, _Own)}
         for attempt in self._unsynced.values():
-            if isinstance(attempt, _Own) and attempt.supervisor.pid not in busy:
+            if not isinstance(attempt, _Own) or attempt.supervisor.pid in busy:
+                continue
+            if attempt.supervisor.channel.fileno() >= 0:
                 return attempt.supervisor
         return self._born()
 
@@ -244,6 +246,7 @@ class LocalSupervision:
         for child_id in supervisor.owes:
             attempt = self._running.get(child_id)
             if isinstance(attempt, _Own) and child_id not in self._faults:
+                _await_unlocked(attempt.path)
                 self._own_over(child_id, _exit_record(attempt.path))
 
     # --- durability --------------------------------------------------------------------------
@@ -332,6 +335,13 @@ class LocalSupervision:
         self._idle.clear()
         self._running.clear()
         self._pool.close(0 if busy else _LEAVE_S)
+
+
+def _await_unlocked(path: str) -> None:
+    """A dying process closes its socket an instant before the lock: wait that instant."""
+    deadline = time.monotonic() + _LEAVE_S
+    while files.locked(path) and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _wake_up(pid: int, start_time: int) -> None:

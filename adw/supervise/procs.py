@@ -7,10 +7,9 @@ Source: proc(5), pidfd_open(2), prctl(2).
 """
 
 import contextlib
-import ctypes
 import os
 import signal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from adw.store import files
 
@@ -19,6 +18,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _START_TIME: Final = 19  # field 22, counted from the state, field 3
 _STAT_BYTES: Final = 4096
 _boot: list[str] = []
+_prctl_of: list[Any] = []
 
 
 class Seen(NamedTuple):
@@ -171,10 +171,11 @@ def keep_only(fds: set[int]) -> None:
 
 
 def _prctl(option: int, value: int) -> bool:
-    try:
-        return int(ctypes.CDLL(None).prctl(option, value, 0, 0, 0)) == 0
-    except (AttributeError, OSError):  # a system without prctl
-        return False
+    if not _prctl_of:  # looked up once, by the nursery: each supervisor would pay 200 KB for it
+        import ctypes
+
+        _prctl_of.append(getattr(ctypes.CDLL(None), "prctl", None))
+    return _prctl_of[0] is not None and int(_prctl_of[0](option, value, 0, 0, 0)) == 0
 
 
 def _read(path: str, size: int) -> bytes:

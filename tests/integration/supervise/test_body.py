@@ -1,0 +1,300 @@
+"""What a body gets, how its end is told, and what limits it."""
+
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adw.errors import StoreError
+from adw.supervise import procs
+from tests.integration.supervise.room import DAEMON, STUBBORN, Room, dead
+from tests.support.wait import until
+
+
+def test_a_body_inherits_three_descriptors_its_own_environment_and_directory(room: Room) -> None:
+    script = (
+        "import os; print(sorted(int(f) for f in os.listdir('/proc/self/fd'))[:-1],"
+        "os.getcwd(), sorted(os.environ), os.read(0, 9), os.getpgrp() == os.getpid(),"
+        "open('/proc/self/status').read().count('SigBlk:\\t0000000000000000'))"
+    )
+    room.start("build-1", sys.executable, "-I", "-S", "-c", script, env={"LC_CTYPE": "C.UTF-8"})
+    assert room.record("build-1").reason is None
+    assert room.log("build-1").decode() == (
+        f"[0, 1, 2] {room.path} ['ADW_CHILD', 'ADW_ID', 'LC_CTYPE', 'PATH', 'PLACE'] b'' True 1\n"
+    )
+
+
+def test_signals_that_supervisors_ignore_have_their_default_action_in_a_body(room: Room) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+        child = f"build-{int(number)}"
+        room.shell(child, f"kill -{int(number)} $$; sleep 1000")
+        record = room.record(child)
+        assert (record.reason, record.signal, record.exit_code) == ("signal", number, None)
+
+
+@pytest.mark.parametrize("code", [1, 2, 75, 77, 126, 127, 255])
+def test_an_exit_code_is_told_as_it_is(room: Room, code: int) -> None:
+    room.shell("build-1", f"exit {code}")
+    record = room.record("build-1")
+    assert (record.reason, record.exit_code, record.signal) == ("exit", code, None)
+    assert record.started_at is not None
+    assert record.started_at <= record.ended_at
+    assert record.ended_at.endswith("Z")
+
+
+def test_the_lines_of_an_attempt_name_supervisor_and_body(room: Room, mode: str) -> None:
+    room.shell("build-1", "echo $$")
+    room.record("build-1")
+    launch, supervisor, body, exit_ = room.lines("build-1")
+    assert launch["line"] == "launch"
+    assert supervisor["boot_id"] == procs.boot_id()
+    assert supervisor["session"] == supervisor["pid"]
+    assert procs.is_alive(supervisor["pid"], supervisor["start_time"])
+    assert bool(supervisor["cgroup"]) == (mode == "cgroup")
+    assert body == {
+        "line": "body",
+        "pid": int(room.log("build-1")),
+        "start_time": body["start_time"],
+    }
+    assert exit_["line"] == "exit"
+
+
+def test_case_F27_an_oom_kill_is_told_from_a_plain_kill(room: Room) -> None:
+    room.shell("build-1", "kill -9 $$")
+    assert room.record("build-1").reason == "signal"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["no-such-program"], "cannot start `no-such-program`: No such file or directory (looked"),
+        (["./missing"], "cannot start `./missing`: No such file or directory"),
+        (["./plain"], "cannot start `./plain`: Permission denied"),
+        (["plain"], "cannot start `plain`: Permission denied (looked in PATH)"),
+        (["./garbage"], "cannot start `./garbage`: Exec format error"),
+        (["true", "x" * 200_000], "cannot start `true`: Argument list too long"),
+        (["true", "a\0b"], "cannot start `true`: embedded null byte"),
+        ([""], "cannot start ``: the name is empty"),
+    ],
+)
+def test_case_F16_F30_a_program_that_cannot_start_is_told_at_once(
+    room: Room, argv: list[str], told: str
+) -> None:
+    (room.path / "plain").write_text("data")
+    (room.path / "garbage").write_text("data")
+    (room.path / "garbage").chmod(0o755)
+    room.start("build-1", *argv, env={"PATH": f"/nowhere:{os.environ['PATH']}:{room.path}"})
+    record = room.record("build-1", timeout_s=2)
+    assert (record.reason, record.exit_code, record.signal) == ("spawn_failed", None, None)
+    assert record.error is not None
+    assert record.error.startswith(told)
+
+
+def test_case_F16_a_missing_directory_is_told_at_once(room: Room) -> None:
+    room.start("build-1", "true", cwd=str(room.path / "gone"))
+    record = room.record("build-1", timeout_s=2)
+    assert record.reason == "spawn_failed"
+    assert record.error == f"cannot enter `{room.path}/gone`: No such file or directory"
+
+
+def test_case_F30_a_program_that_is_being_written_is_tried_again(room: Room) -> None:
+    program = room.path / "program"
+    program.write_bytes(Path("/bin/true").read_bytes())
+    program.chmod(0o755)
+    with program.open("ab"):
+        with pytest.raises(OSError, match=os.strerror(errno.ETXTBSY)):
+            os.posix_spawn(program, ["program"], {})
+        room.start("build-1", "./program")
+        assert room.local.wait(0.2) == []
+    assert room.record("build-1").reason is None
+
+
+def test_silence_ends_a_body_and_output_on_either_stream_is_no_silence(room: Room) -> None:
+    room.shell(
+        "build-1",
+        "for i in 1 2 3 4; do sleep 0.2; echo $i; sleep 0.2; echo $i >&2; done; sleep 1000",
+        idle_timeout_s=0.35,
+    )
+    record = room.record("build-1")
+    assert record.reason == "idle"
+    assert room.log("build-1") == room.log("build-1", "stderr") == b"1\n2\n3\n4\n"
+
+
+def test_case_E1_E3_a_limit_ends_grandchildren_and_daemons_before_it_is_recorded(
+    room: Room, mode: str
+) -> None:
+    room.shell("build-1", f"{DAEMON}{STUBBORN}touch ready; sleep 1000", timeout_s=1)
+    record = room.record("build-1")
+    assert (room.path / "ready").exists()
+    assert (record.reason, record.survivors) == ("timeout", ())
+    assert dead(room.pid("daemon"))
+    assert dead(room.pid("stubborn"))
+
+
+def test_case_F58_a_daemon_is_ended_although_the_body_succeeded(room: Room, mode: str) -> None:
+    room.shell("build-1", DAEMON)
+    record = room.record("build-1")
+    assert (record.reason, record.survivors) == (None, ())
+    assert dead(room.pid("daemon"))
+
+
+def test_a_body_may_end_in_its_own_way_within_the_grace(room: Room, mode: str) -> None:
+    text = "trap 'echo bye; exit 3' TERM; touch ready; while :; do sleep 0.02; done"
+    room.shell("build-1", text, grace_s=20.0)
+    until((room.path / "ready").exists)
+    room.local.stop("build-1")
+    record = room.record("build-1")
+    assert (record.reason, record.exit_code) == ("stopped", 3)
+    assert room.log("build-1") == b"bye\n"
+
+
+def test_a_second_stop_ends_the_grace(room: Room) -> None:
+    room.shell("build-1", f"{STUBBORN}touch ready; sleep 1000", grace_s=1000.0)
+    until((room.path / "ready").exists)
+    room.local.stop("build-1")
+    assert room.local.wait(0.1) == []
+    room.local.stop("build-1")
+    assert room.record("build-1").reason == "stopped"
+    assert dead(room.pid("stubborn"))
+
+
+def test_a_stop_before_go_starts_no_body(room: Room) -> None:
+    room.shell("build-1", "touch ran", go=False)
+    room.local.stop("build-1")
+    assert room.record("build-1").reason == "interrupted"
+    assert not (room.path / "ran").exists()
+
+
+def test_a_stopped_body_is_ended_as_well(room: Room, mode: str) -> None:
+    room.shell("build-1", "kill -STOP $$", timeout_s=0.3)
+    record = room.record("build-1")
+    assert record.reason == "timeout"
+    assert record.signal == signal.SIGTERM
+
+
+def test_case_F61_a_grandchild_that_holds_the_pipe_delays_nothing(room: Room, mode: str) -> None:
+    room.shell("build-1", "echo first; sleep 1000 & exit 4", grace_s=1000.0)
+    record = room.record("build-1", timeout_s=3)
+    assert (record.reason, record.exit_code) == ("exit", 4)
+    assert room.log("build-1") == b"first\n"
+
+
+# --- ensure ----------------------------------------------------------------------------------
+
+
+def test_ensure_commands_run_after_success_and_add_to_the_logs(room: Room) -> None:
+    room.shell("build-1", "echo body", ensure=(("sh", "-c", "echo one >&2"), ("echo", "two")))
+    assert room.record("build-1").reason is None
+    assert room.log("build-1") == b"body\ntwo\n"
+    assert room.log("build-1", "stderr") == b"one\n"
+
+
+def test_ensure_commands_do_not_run_after_a_failure(room: Room) -> None:
+    room.shell("build-1", "exit 1", ensure=(("touch", "ensured"),))
+    assert room.record("build-1").reason == "exit"
+    assert not (room.path / "ensured").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "error"),
+    [
+        (["sh", "-c", "exit 9"], "contract", "`ensure` command `sh -c exit 9` exited with 9"),
+        (
+            ["sh", "-c", "kill -9 $$"],
+            "contract",
+            "`ensure` command `sh -c kill -9 $$` was ended by signal 9",
+        ),
+        (["sleep", "1000"], "timeout", "in `ensure` command `sleep 1000`"),
+        (
+            ["no-such"],
+            "spawn_failed",
+            "cannot start `no-such`: No such file or directory (looked in PATH)",
+        ),
+    ],
+)
+def test_an_ensure_command_that_does_not_hold_is_named(
+    room: Room, command: list[str], reason: str, error: str
+) -> None:
+    more: dict[str, Any] = {"ensure": (("true",), tuple(command), ("touch", "later"))}
+    room.shell("build-1", "true", timeout_s=1.0, **more)
+    record = room.record("build-1")
+    assert (record.reason, record.exit_code, record.error) == (reason, 0, error)
+    assert not (room.path / "later").exists()
+
+
+# --- output ----------------------------------------------------------------------------------
+
+
+def test_output_is_on_disk_while_the_body_runs(room: Room) -> None:
+    room.shell("build-1", "echo now; while [ ! -e stop ]; do sleep 0.02; done")
+    until(lambda: room.log("build-1") == b"now\n", what="first line")
+    (room.path / "stop").touch()
+    room.record("build-1")
+
+
+def test_a_silent_body_leaves_no_log(room: Room) -> None:
+    room.start("build-1", "true")
+    room.record("build-1")
+    assert sorted(os.listdir(room.path / "attempts/build-1")) == ["attempt.jsonl"]
+
+
+def test_secrets_are_blotted_out_though_they_arrive_in_pieces(room: Room) -> None:
+    text = (
+        "printf 'a hunt'; sleep 0.1; printf 'er2! b\\n'; printf hunter2! | od -An -tx1 | tr -d ' '"
+    )
+    room.shell("build-1", text, redact=("hunter2!",))
+    room.record("build-1")
+    assert room.log("build-1") == b"a [redacted] b\n[redacted]\n"
+
+
+def test_case_F60_a_flood_is_capped_and_memory_stays_flat(room: Room) -> None:
+    room.start("warm-1", "true")
+    room.record("warm-1")
+    supervisor = room.lines("warm-1")[1]["pid"]
+    before = _rss_bytes(supervisor)
+    flood = "head -c 50000000 /dev/zero | tr '\\0' x; printf END"
+    room.shell("build-1", flood, head_bytes=1 << 20, tail_bytes=1 << 18)
+    assert room.record("build-1", timeout_s=30).reason is None
+    assert room.lines("build-1")[1]["pid"] == supervisor
+
+    log = room.log("build-1")
+    head, mark, tail = log[: 1 << 20], log[1 << 20 :][:64], log[(1 << 20) + 64 :]
+    assert head == b"x" * (1 << 20)
+    assert 1 << 18 <= len(tail) <= (1 << 18) + 64
+    assert tail.endswith(b"xxxEND")
+    left_out = 50_000_003 - len(head) - len(tail)
+    assert mark.strip() == f"[adw: {left_out} bytes left out here]".encode()
+    assert _rss_bytes(supervisor) - before < 3 << 20
+
+
+def test_case_F16_a_log_that_cannot_be_written_stops_no_body(room: Room) -> None:
+    room.path.joinpath("attempts/build-1/stdout.log").mkdir(parents=True)
+    room.shell("build-1", "head -c 300000 /dev/zero; echo fine >&2; touch done")
+    record = room.record("build-1")
+    assert (room.path / "done").exists()
+    assert record.reason is None
+    assert record.error == "output is incomplete: `stdout.log`: Is a directory"
+    assert room.log("build-1", "stderr") == b"fine\n"
+
+
+# --- durability ------------------------------------------------------------------------------
+
+
+def test_a_packet_that_cannot_be_synced_starts_no_body(room: Room) -> None:
+    missing = str(room.path / "TASK.md")
+    room.shell("build-1", "touch ran", go=False, sync_files=(missing,))
+    with pytest.raises(StoreError) as caught:
+        room.local.wait(5)
+    assert caught.value.message == f"cannot write `{missing}`: No such file or directory"
+    line = room.await_line("build-1", "exit")
+    assert line["reason"] == "interrupted"
+    assert not (room.path / "ran").exists()
+
+
+def _rss_bytes(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
