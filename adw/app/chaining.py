@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from adw.app import define
@@ -10,7 +10,7 @@ from adw.app.define import Definition
 from adw.app.places import Places
 from adw.core.decide import affected_by, from_marks
 from adw.core.interfaces import Supervision
-from adw.errors import DefinitionChanged, UnknownName, suggestion
+from adw.errors import DefinitionChanged, UnknownName, UsageError, suggestion
 from adw.store import definitions, files
 
 if TYPE_CHECKING:
@@ -89,21 +89,34 @@ def _refuse_missing(run_dir: str, missing: list[str]) -> None:
             )
 
 
-def tell_changed(definition: Definition, say: Callable[[str], None]) -> None:
-    """Say so when the workflow file is not what the run pinned."""
-    if not definition.path:
-        return
-    name = os.path.basename(definition.path)
+def tell_changed(root: str, definition: Definition, say: Callable[[str], None]) -> None:
+    """Say so when the workflow file or adw.yaml is not what the run pinned."""
+    for name, what in _changes(root, definition):
+        more = " (`--accept-changed` goes over to the new one)" if what == "changed" else ""
+        say(f"`{name}` {what} since the run pinned it; the pinned one is used{more}")
+
+
+def _changes(root: str, definition: Definition) -> Iterator[tuple[str, str]]:
+    from adw.config import FILE, load_config
+
+    if definition.path:
+        name = os.path.basename(definition.path)
+        try:
+            data = files.read(definition.path)
+        except OSError:
+            yield name, "is gone"
+        else:
+            if hashlib.sha256(data).hexdigest() != definition.source_sha256:
+                yield name, "changed"
+    if not os.path.exists(os.path.join(root, FILE)):
+        return  # no word on a file that was removed, and no models loaded where there never was one
     try:
-        data = files.read(definition.path)
-    except OSError:
-        say(f"`{name}` is gone since the run pinned it; the pinned one is used")
-        return
-    if hashlib.sha256(data).hexdigest() != definition.source_sha256:
-        say(
-            f"`{name}` changed since the run pinned it; the pinned one is used"
-            " (`--accept-changed` goes over to the new one)"
-        )
+        config = load_config(root).to_json()
+    except UsageError:
+        yield FILE, "has become invalid"
+    else:
+        if config != definition.config:
+            yield FILE, "changed"
 
 
 def start_from(session: "Session", supervision: Supervision, phase: str) -> None:

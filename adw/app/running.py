@@ -63,7 +63,7 @@ def resume(
         work.parent = definition
         work.definition = chaining.accepted(places, run_dir, definition)
     else:
-        chaining.tell_changed(definition, host.say)
+        chaining.tell_changed(places.repo.root, definition, host.say)
     return work.go(from_phase, wait=wait)
 
 
