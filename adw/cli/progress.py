@@ -155,9 +155,7 @@ def describe(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str] | tupl
         return ("starts again",) if event["reason"] == "resume" else ("cancelled",)
     if kind == "run_paused":
         return ("pauses",)
-    if kind == "run_closed":
-        return (event["closing"], event["reason"] or "")
-    return None
+    return None  # how the run ended is said once, in the closing words
 
 
 def _completed(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str]:
