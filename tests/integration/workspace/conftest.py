@@ -17,9 +17,16 @@ BRANCH = "feat-47-cc73faf1-oauth2"
 FILES = {"README.md": "read me\n", "src/a.py": "a = 1\n", "src/b.py": "b = 2\n"}
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repo(tmp_path_factory.mktemp("template") / "repo", FILES).path
+
+
 @pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return make_repo(tmp_path.resolve() / "my repo", FILES)
+def repo(template: Path, tmp_path: Path) -> Repo:
+    path = tmp_path.resolve() / "my repo"
+    shutil.copytree(template, path, symlinks=True)
+    return Repo(path)
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_a_missing_or_odd_run_file_costs_only_the_subject(
     if run_json is not None:
         (state_root / "run.json").write_text(run_json, encoding="utf-8")
 
-    assert run(made, state_root, run=None, issue_number=None).returncode == 0
+    phase.commit(context_for(made, state_root, run=None, issue_number=None))
 
     assert body(repo).splitlines()[0] in {f"Work of run {ADW_ID}", "3"}
     assert "Issue:" not in body(repo)
@@ -153,7 +153,7 @@ def test_H1_H2_H3_a_hostile_title_is_only_a_subject(
 ) -> None:
     write(made)
 
-    assert run(made, state_root, run={"issue": {"title": title}}).returncode == 0
+    phase.commit(context_for(made, state_root, run={"issue": {"title": title}}))
 
     lines = body(repo).splitlines()
     assert lines[1] == ""
