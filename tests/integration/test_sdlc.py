@@ -1,0 +1,91 @@
+"""The shipped workflow `sdlc`, with agents that are wrong at first."""
+
+import os
+from pathlib import Path
+
+from tests.support.adw import Adw
+
+# Each call adds a line; the tests want three of them, the review four.
+AGENT = """#!/bin/sh
+echo "$1" >>"$ADW_STATE_ROOT/calls"
+case $1 in
+  plan) mkdir -p specs && cat "$ADW_STATE_ROOT/TASK.md" >"specs/$ADW_ID.md" ;;
+  review) test "$(wc -l <work.txt)" -ge 4 ;;
+  *) echo "$1" >>work.txt ;;
+esac
+"""
+TEST = """#!/bin/sh
+echo "test" >>"$ADW_STATE_ROOT/calls"
+test "$(wc -l <work.txt)" -ge 3
+"""
+SETTINGS = "ports: none\nenv:\n  AGENT: tools/agent.sh\n  TEST: tools/test.sh\n"
+
+
+def shop(tmp_path: Path, settings: str) -> Adw:
+    adw = Adw(tmp_path).issue(47, "Add a line")
+    files = {"tools/agent.sh": AGENT, "tools/test.sh": TEST, "adw.yaml": settings}
+    adw.repo.commit("shop", files)
+    return adw
+
+
+def run_dir(adw: Adw) -> Path:
+    (found,) = (
+        path for path in (adw.repo.path / "agents").iterdir() if not path.name.startswith(".")
+    )
+    return found
+
+
+def test_failed_tests_and_a_failed_review_are_repaired_and_tested_again(tmp_path: Path) -> None:
+    adw = shop(tmp_path, SETTINGS)
+
+    adw.run("run", "sdlc", "47").ok()
+
+    calls = (run_dir(adw) / "calls").read_text().split()
+    assert calls == [
+        *("plan", "build", "test"),
+        *("fix", "test", "fix", "test"),
+        *("review", "patch", "test", "review"),
+    ]
+    branch = f"adw-47-{run_dir(adw).name}-add-a-line"
+    assert adw.repo.git("show", f"{branch}:work.txt") == "build\nfix\nfix\npatch"
+    assert adw.repo.git("rev-list", "--count", f"main..{branch}") == "1"
+
+
+def test_a_build_that_changes_nothing_fails_and_nothing_is_committed(tmp_path: Path) -> None:
+    adw = shop(
+        tmp_path, SETTINGS.replace("AGENT: tools", 'AGENT: test "$ADW_PHASE" = build || tools')
+    )
+
+    output = adw.run("run", "sdlc", "47").fails(1)
+
+    assert "build         failed: no_change" in output.stdout
+    assert not (run_dir(adw) / "children" / "test-1").exists()
+
+
+def test_a_repository_that_names_no_agent_is_told_where_to(tmp_path: Path) -> None:
+    adw = shop(tmp_path, "ports: none\n")
+
+    output = adw.run("run", "sdlc", "47").fails(1)
+
+    told = "AGENT: is not set; name the agent's command under env in adw.yaml"
+    assert told in output.stdout
+    adw.repo.write({"adw.yaml": SETTINGS})
+    adw.run("resume", run_dir(adw).name).stderr(
+        "`adw.yaml` changed since the run pinned it; the pinned one is used"
+        " (`--accept-changed` goes over to the new one)\n"
+    ).fails(1)
+    adw.run("resume", run_dir(adw).name, "--accept-changed").stderr("").ok()
+
+
+def test_settings_that_became_invalid_do_not_keep_a_run_from_going_on(tmp_path: Path) -> None:
+    adw = shop(tmp_path, SETTINGS.replace("env:", "env:\n  STOP: '1'"))
+    os.chmod(adw.repo.path / "tools" / "agent.sh", 0o644)
+    adw.repo.commit("not executable")
+    adw.run("run", "sdlc", "47").fails(1)
+    adw.repo.write({"adw.yaml": "prots: none\n"})
+
+    output = adw.run("resume", run_dir(adw).name).fails(1)
+
+    assert output.stderr == (
+        "`adw.yaml` has become invalid since the run pinned it; the pinned one is used\n"
+    )
