@@ -255,6 +255,8 @@ def test_an_unknown_workflow_names_the_nearest(repo: Path) -> None:
     "name", ["../x", "/etc/passwd", "", "a/b", "sdlc.yaml", "a\nb", "Sdlc", "."]
 )
 def test_a_name_is_never_a_path(repo: Path, name: str) -> None:
+    (repo / "x.yaml").touch()
+    (repo / "workflows" / "Sdlc.yaml").touch()
     with pytest.raises(UnknownName) as caught:
         find_workflow(name, str(repo))
 

@@ -97,7 +97,7 @@ def test_a_phase_called_like_a_field_cannot_be_meant() -> None:
 
 
 def test_an_expression_that_was_never_checked_does_no_harm() -> None:
-    for expr in ("unknown", "len([1])", "list(1)", "issue_number ** 2", "().__class__"):
+    for expr in ("unknown", "len([1])", "list(branch_name)", "issue_number ** 2", "().__class__"):
         with pytest.raises(BadExpression):
             holds(expr, NAMES)
 
