@@ -94,15 +94,15 @@ def _phases(view: dict[str, Any]) -> list[str]:
                 last.get("attempt"),
                 instant(last.get("started_at")),
                 took(last, running=phase["status"] == "running"),
-                _reason(phase, last),
+                _reason(last),
             )
         )
     return columns(("PHASE", "STATUS", "ATTEMPT", "STARTED", "TOOK", "REASON"), rows)
 
 
-def _reason(phase: dict[str, Any], last: dict[str, Any]) -> str:
+def _reason(last: dict[str, Any]) -> str:
     if not last:
-        return "skipped" if phase["status"] == "done" else ""
+        return ""
     reason = last["reason"]
     if reason == "exit" and last["exit_code"] is not None:
         reason = f"exit code {last['exit_code']}"
