@@ -29,6 +29,8 @@ COUNT: Final = 'echo "$ADW_CHILD" >> "$GROUND/counts/$ADW_PHASE"'
 WAIT: Final = 'echo $$ > "$GROUND/body"; while [ ! -e "$GROUND/go" ]; do sleep 0.02; done'
 """Shell text of a phase that goes on when `go` appears."""
 
+ADW: Final = (sys.executable, "-m", "adw")
+
 Process = subprocess.Popen[bytes]
 
 
@@ -76,10 +78,12 @@ class Ground:
 
     # --- commands ------------------------------------------------------------------------
 
-    def start(self, *args: str, wrap: Sequence[str] = (), **env: str) -> Process:
+    def start(
+        self, *args: str, wrap: Sequence[str] = (), argv: Sequence[str] = ADW, **env: str
+    ) -> Process:
         """Start `adw …` with its stdout and stderr in pipes; `end` ends it in any case."""
         process = subprocess.Popen(
-            [*wrap, sys.executable, "-m", "adw", *args],
+            [*wrap, *argv, *args],
             cwd=self.repo.path,
             env={**os.environ, **self.env, **env},
             stdin=subprocess.DEVNULL,
