@@ -147,7 +147,13 @@ class Work:
         back, front = self.state.backend_port, self.state.frontend_port
         wanted = (back, front) if back and front else None
         pair = leases.lease(
-            leases.host_dir(), self.state.adw_id, self.lock.run_dir, wanted, slots, runs.alive
+            leases.host_dir(),
+            self.state.adw_id,
+            self.lock.run_dir,
+            wanted,
+            slots,
+            runs.alive,
+            serving=runs.attempt_alive(self.lock.run_dir),
         )
         if pair != wanted:
             if wanted:

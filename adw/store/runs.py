@@ -123,8 +123,11 @@ def held(run_dir: str) -> bool:
 
 def alive(run_dir: str) -> bool:
     """Whether an orchestrator or any attempt of the run lives."""
-    if held(run_dir):
-        return True
+    return held(run_dir) or attempt_alive(run_dir)
+
+
+def attempt_alive(run_dir: str) -> bool:
+    """Whether any attempt of the run lives."""
     return any(
         attempts.alive(os.path.join(run_dir, "attempts", name))
         for name in attempts.child_ids(run_dir)

@@ -44,7 +44,7 @@ def _view(adw: Adw) -> dict[str, Any]:
 
 
 def _run_dir(adw: Adw, view: dict[str, Any]) -> Path:
-    return adw.repo.path / "agents" / view["adw_id"]
+    return adw.repo.path / "agents" / str(view["adw_id"])
 
 
 def _ran(adw: Adw, view: dict[str, Any]) -> list[str]:
