@@ -31,8 +31,8 @@ class Launch:
 
     start: Start
     phase: Phase
+    """With its templates filled."""
     child_id: str
-    argv: list[str]
     at: str
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
@@ -55,13 +55,13 @@ def write_launch(
         "attempt": start.attempt,
         "repairs": start.repairs,
         "at": launch.at,
-        "argv": launch.argv,
+        "argv": phase.argv,
         "before": launch.before,
     }
     task = {
         "worktree": place.worktree,
         "repairs": start.repairs,
-        "argv": launch.argv,
+        "argv": phase.argv,
         "title": place.run_info["issue"]["title"],
     }
     text = child_task(phase, child, place.run_dir, place.state, task)
@@ -69,7 +69,7 @@ def write_launch(
     run = {"run_dir": place.run_dir, "worktree": place.worktree, "state": place.state}
     spec = LaunchSpec(
         child_id=child,
-        argv=tuple(launch.argv),
+        argv=phase.argv,
         env=body_environment(base_env, phase, child, start.attempt, run),
         cwd=os.path.join(place.worktree, phase.cwd) if phase.cwd else place.worktree,
         attempt_dir=packet.attempt_dir,

@@ -5,8 +5,9 @@ what is derived (events, RESPONSE.md, latest.json) is written afterwards in `pub
 """
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from adw.app.verdicts import Judge
 from adw.app.wishes import Wishes
 from adw.core.contracts import signature
 from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
-from adw.core.graph import Graph
+from adw.core.graph import Graph, Phase
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, Supervision, Workspace
 from adw.core.outcome import Verdict
 from adw.core.view import PhaseBoard
@@ -191,14 +192,14 @@ class Session:
             self._unstarted(start, "workspace", head.message)
             return None
         try:
-            argv = self._argv(start)
+            filled = self._filled(phase)
         except ValueError as error:
             self._unstarted(start, "spawn_failed", str(error))
             return None
         history = [*self.state.phase_history, *self._entries]
         before = self._judge.before(start.phase, history)
         place = Place(self.run_dir, self.parts.worktree.path, self.state, self.parts.run_info)
-        launch = Launch(start, phase, child, argv, clock.stamp(), before)
+        launch = Launch(start, filled, child, clock.stamp(), before)
         try:
             prepared = write_launch(place, launch, self.parts.base_env)
         except OSError as error:
@@ -308,14 +309,21 @@ class Session:
         state = self.state.model_copy(update=self._fields)
         return self.parts.holds(expression, {**template_values(state), **outcomes})
 
-    def _argv(self, start: Start) -> list[str]:
-        phase = self.graph.phases[start.phase]
-        if phase.use:
-            return list(self.parts.program(phase.use))
-        if phase.argv[:2] == ("sh", "-euc"):
-            return list(phase.argv)
+    def _filled(self, phase: Phase) -> Phase:
+        """The phase with its templates filled: argv, directory, `ensure` commands."""
         values = {**template_values(self.state), "worktree": self.parts.worktree.path}
-        return [self.parts.fill(item, values) for item in phase.argv]
+
+        def fill(words: tuple[str, ...]) -> tuple[str, ...]:
+            if words[:2] == ("sh", "-euc"):
+                return words
+            return tuple(self.parts.fill(word, values) for word in words)
+
+        return replace(
+            phase,
+            argv=self.parts.program(phase.use) if phase.use else fill(phase.argv),
+            cwd=None if phase.cwd is None else self.parts.fill(phase.cwd, values),
+            ensure=tuple(fill(each) for each in phase.ensure),
+        )
 
     def _unstarted(self, start: Start, reason: str, detail: str) -> None:
         run = _Run(Live(start.phase, start.attempt, start.repairs), clock.stamp())
@@ -380,4 +388,5 @@ def template_values(state: ADWStateData) -> dict[str, object]:
         "branch_name": state.branch_name,
         "plan_file": state.plan_file,
         "model_set": state.model_set,
+        "python": sys.executable,
     }
