@@ -40,9 +40,14 @@ def own_path() -> str | None:
     return _own("")
 
 
+def name_of(nursery_pid: int, nursery_start: int, number: int | str) -> str:
+    """Name the group of a nursery's n-th supervisor: never given twice in one boot."""
+    return f"{_PREFIX}{nursery_pid}-{nursery_start}-{number}"
+
+
 def make(parent: str, name: str) -> str | None:
     """Make a group; None where the kernel says no."""
-    path = f"{parent}/{_PREFIX}{name}"
+    path = f"{parent}/{name}"
     try:
         os.mkdir(path, 0o755)
     except OSError:
@@ -78,10 +83,13 @@ def kill(path: str, wait_s: float = 5.0) -> tuple[int, ...]:
     """End all processes of a group in which this process is not, wait for it, remove the group.
 
     Returns:
-        Who was still alive when time was up; empty also where there is no such group.
+        Who was still alive when time was up, or everybody where this process is one of them;
+        empty also where there is no such group.
     """
     deadline = time.monotonic() + wait_s
     while os.path.isdir(path):
+        if holds(path, os.getpid()):
+            return tuple(sorted(members(path)))
         try:
             _write(path + "/cgroup.kill", "1")
         except OSError:  # before Linux 5.14, or the group is just being removed

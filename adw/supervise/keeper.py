@@ -123,7 +123,7 @@ class Keeper:
 
     def _fork_once(self) -> None:
         self._count += 1
-        name = f"{self._identity[0]}-{self._identity[1]}-{self._count}"
+        name = cgroups.name_of(*self._identity, self._count)
         group = cgroups.make(self._base, name) if self._base else None
         note_fd = os.memfd_create("adw") if hasattr(os, "memfd_create") else -1
         ours, theirs = socket.socketpair()

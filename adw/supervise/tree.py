@@ -95,12 +95,22 @@ def end_dead(line: dict[str, Any], body: dict[str, Any] | None) -> tuple[bool, t
         if time.monotonic() > deadline:
             return False, (line["pid"],)
         time.sleep(_PAUSE_S)
-    if line.get("cgroup"):
-        return True, cgroups.kill(line["cgroup"], PATIENCE_S)
+    group = _own_group(line)
+    if group:
+        return True, cgroups.kill(group, PATIENCE_S)
     told = _nursery_told(line)
     if told is not None:
         return bool(told["proved"]), tuple(told["survivors"])
     return False, _end_tagged(line, body)
+
+
+def _own_group(line: dict[str, Any]) -> str | None:
+    """The group that the line names, if it can be one: nothing else may ever be ended whole."""
+    path, nursery = line.get("cgroup"), line.get("nursery")
+    if not path or not nursery:
+        return None
+    name = cgroups.name_of(nursery["pid"], nursery["start_time"], "")
+    return str(path) if os.path.basename(path).startswith(name) else None
 
 
 def _nursery_told(line: dict[str, Any]) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,14 @@ def test_signals_that_supervisors_ignore_have_their_default_action_in_a_body(roo
         assert (record.reason, record.signal, record.exit_code) == ("signal", number, None)
 
 
-@pytest.mark.parametrize("code", [1, 2, 75, 77, 126, 127, 255])
-def test_an_exit_code_is_told_as_it_is(room: Room, code: int) -> None:
-    room.shell("build-1", f"exit {code}")
-    record = room.record("build-1")
-    assert (record.reason, record.exit_code, record.signal) == ("exit", code, None)
-    assert record.started_at is not None
-    assert record.started_at <= record.ended_at
-    assert record.ended_at.endswith("Z")
+def test_an_exit_code_is_told_as_it_is(room: Room) -> None:
+    for code in (1, 2, 75, 77, 126, 127, 255):
+        room.shell(f"build-{code}", f"exit {code}")
+        record = room.record(f"build-{code}")
+        assert (record.reason, record.exit_code, record.signal) == ("exit", code, None)
+        assert record.started_at is not None
+        assert record.started_at <= record.ended_at
+        assert record.ended_at.endswith("Z")
 
 
 def test_the_lines_of_an_attempt_name_supervisor_and_body(room: Room, mode: str) -> None:
@@ -63,35 +64,81 @@ def test_the_lines_of_an_attempt_name_supervisor_and_body(room: Room, mode: str)
     assert exit_["line"] == "exit"
 
 
-def test_case_F27_an_oom_kill_is_told_from_a_plain_kill(room: Room) -> None:
+@pytest.fixture
+def limited(room: Room, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A group of the controller that the test names, with the room's nursery in it."""
+    controller = str(request.param)
+    home = _v1_group(controller)
+    group = home / f"adw-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        pytest.skip(f"no writable {controller} group on this machine")
+    try:
+        assert room.local.tree_end
+    finally:
+        (home / "cgroup.procs").write_text(str(os.getpid()))
+    yield group
+    room.local.close()
+    until(lambda: not (group / "cgroup.procs").read_text(), what="empty group")
+    group.rmdir()
+
+
+def _v1_group(controller: str) -> Path:
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            return Path(f"/sys/fs/cgroup/{controller}{path}")
+    return Path("/nowhere")
+
+
+@pytest.mark.parametrize("limited", ["memory"], indirect=True)
+def test_case_F27_an_oom_kill_is_told_from_a_plain_kill(room: Room, limited: Path) -> None:
     room.shell("build-1", "kill -9 $$")
     assert room.record("build-1").reason == "signal"
+    (limited / "memory.limit_in_bytes").write_text(str(60 << 20))
+    hog = f"import os; os.write(1, b'on'); x = b'x' * {200 << 20}"
+    room.start("build-2", sys.executable, "-I", "-S", "-c", hog)
+    record = room.record("build-2")
+    assert (record.reason, record.signal) == ("oom", signal.SIGKILL)
+    assert room.log("build-2") == b"on"
 
 
-@pytest.mark.parametrize(
-    ("argv", "told"),
-    [
-        (["no-such-program"], "cannot start `no-such-program`: No such file or directory (looked"),
-        (["./missing"], "cannot start `./missing`: No such file or directory"),
-        (["./plain"], "cannot start `./plain`: Permission denied"),
-        (["plain"], "cannot start `plain`: Permission denied (looked in PATH)"),
-        (["./garbage"], "cannot start `./garbage`: Exec format error"),
-        (["true", "x" * 200_000], "cannot start `true`: Argument list too long"),
-        (["true", "a\0b"], "cannot start `true`: embedded null byte"),
-        ([""], "cannot start ``: the name is empty"),
-    ],
-)
-def test_case_F16_F30_a_program_that_cannot_start_is_told_at_once(
-    room: Room, argv: list[str], told: str
+@pytest.mark.parametrize("limited", ["pids"], indirect=True)
+def test_case_F29_a_machine_without_room_for_a_process_is_asked_again(
+    room: Room, limited: Path
 ) -> None:
+    (limited / "pids.max").write_text("2")
+    room.start("build-1", "true")
+    assert room.local.wait(0.3) == []
+    (limited / "pids.max").write_text("20")
+    assert room.record("build-1").reason is None
+
+
+CANNOT_START = [
+    (["no-such"], "cannot start `no-such`: No such file or directory (looked in PATH)"),
+    (["./missing"], "cannot start `./missing`: No such file or directory"),
+    (["./plain"], "cannot start `./plain`: Permission denied"),
+    (["plain"], "cannot start `plain`: Permission denied (looked in PATH)"),
+    (["./garbage"], "cannot start `./garbage`: Exec format error"),
+    (["true", "x" * 200_000], "cannot start `true`: Argument list too long"),
+    (["true", "a\0b"], "cannot start `true`: embedded null byte"),
+    ([""], "cannot start ``: the name is empty"),
+]
+
+
+def test_case_F16_F30_a_program_that_cannot_start_is_told_at_once(room: Room) -> None:
     (room.path / "plain").write_text("data")
     (room.path / "garbage").write_text("data")
     (room.path / "garbage").chmod(0o755)
-    room.start("build-1", *argv, env={"PATH": f"/nowhere:{os.environ['PATH']}:{room.path}"})
-    record = room.record("build-1", timeout_s=2)
-    assert (record.reason, record.exit_code, record.signal) == ("spawn_failed", None, None)
-    assert record.error is not None
-    assert record.error.startswith(told)
+    path = f"/nowhere:{os.environ['PATH']}:{room.path}"
+    for n, (argv, told) in enumerate(CANNOT_START):
+        room.start(f"build-{n}", *argv, env={"PATH": path})
+        record = room.record(f"build-{n}", timeout_s=4)
+        assert (record.reason, record.exit_code, record.signal) == ("spawn_failed", None, None)
+        assert record.error == told
+        assert room.line(f"build-{n}", "body") is None
 
 
 def test_case_F16_a_missing_directory_is_told_at_once(room: Room) -> None:
@@ -114,14 +161,12 @@ def test_case_F30_a_program_that_is_being_written_is_tried_again(room: Room) -> 
 
 
 def test_silence_ends_a_body_and_output_on_either_stream_is_no_silence(room: Room) -> None:
-    room.shell(
-        "build-1",
-        "for i in 1 2 3 4; do sleep 0.2; echo $i; sleep 0.2; echo $i >&2; done; sleep 1000",
-        idle_timeout_s=0.35,
-    )
+    talk = "echo a; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo $i >&2; done; sleep 1000"
+    room.shell("build-1", talk, idle_timeout_s=0.9)
     record = room.record("build-1")
     assert record.reason == "idle"
-    assert room.log("build-1") == room.log("build-1", "stderr") == b"1\n2\n3\n4\n"
+    assert room.log("build-1") == b"a\n"
+    assert room.log("build-1", "stderr").endswith(b"\n10\n")
 
 
 def test_case_E1_E3_a_limit_ends_grandchildren_and_daemons_before_it_is_recorded(
@@ -199,31 +244,30 @@ def test_ensure_commands_do_not_run_after_a_failure(room: Room) -> None:
     assert not (room.path / "ensured").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "reason", "error"),
-    [
-        (["sh", "-c", "exit 9"], "contract", "`ensure` command `sh -c exit 9` exited with 9"),
-        (
-            ["sh", "-c", "kill -9 $$"],
-            "contract",
-            "`ensure` command `sh -c kill -9 $$` was ended by signal 9",
-        ),
-        (["sleep", "1000"], "timeout", "in `ensure` command `sleep 1000`"),
-        (
-            ["no-such"],
-            "spawn_failed",
-            "cannot start `no-such`: No such file or directory (looked in PATH)",
-        ),
-    ],
-)
-def test_an_ensure_command_that_does_not_hold_is_named(
-    room: Room, command: list[str], reason: str, error: str
-) -> None:
-    more: dict[str, Any] = {"ensure": (("true",), tuple(command), ("touch", "later"))}
-    room.shell("build-1", "true", timeout_s=1.0, **more)
-    record = room.record("build-1")
-    assert (record.reason, record.exit_code, record.error) == (reason, 0, error)
-    assert not (room.path / "later").exists()
+DOES_NOT_HOLD = [
+    (["sh", "-c", "exit 9"], "contract", "`ensure` command `sh -c exit 9` exited with 9"),
+    (
+        ["sh", "-c", "kill -9 $$"],
+        "contract",
+        "`ensure` command `sh -c kill -9 $$` was ended by signal 9",
+    ),
+    (["sleep", "1000"], "timeout", "in `ensure` command `sleep 1000`"),
+    (
+        ["no-such"],
+        "spawn_failed",
+        "cannot start `no-such`: No such file or directory (looked in PATH)",
+    ),
+]
+
+
+def test_an_ensure_command_that_does_not_hold_is_named(room: Room) -> None:
+    for n, (command, reason, error) in enumerate(DOES_NOT_HOLD):
+        more: dict[str, Any] = {"ensure": (("true",), tuple(command), ("touch", "later"))}
+        limit_s = 1.0 if reason == "timeout" else 30.0
+        room.shell(f"build-{n}", "true", timeout_s=limit_s, **more)
+        record = room.record(f"build-{n}")
+        assert (record.reason, record.exit_code, record.error) == (reason, 0, error)
+        assert not (room.path / "later").exists()
 
 
 # --- output ----------------------------------------------------------------------------------
