@@ -1,6 +1,7 @@
 """What runs next: `decide(graph, fold, running, now, holds)`, and what persons may ask of a run.
 
-Pure: no file, no clock, nothing is started. The rule is specs/0003; the parts of it that only read entries are in `adw.core.fold`, those that cut a graph in `adw.core.cut`.
+Pure: no file, no clock, nothing is started. What only reads entries is in `adw.core.fold`, what
+cuts a graph in `adw.core.cut`. Source: specs/0004-what-runs-next.md, the rule and its reasons.
 """
 
 from collections.abc import Callable, Iterator, Sequence

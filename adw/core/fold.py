@@ -2,7 +2,7 @@
 
 `Fold` keeps what an entry changes and judges again only what can have changed, so that a decision
 after one more entry costs about the same for ten phases and for ten thousand. Nothing here knows
-what time it is; "later" is a position in the history, never a time. Source: specs/0003.
+what time it is; "later" is a position in the history, never a time. Source: specs/0004.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -136,6 +136,10 @@ class Fold:
     def is_running(self, phase: str) -> bool:
         """Whether an attempt of it was running at the last `settle`."""
         return phase in self._running
+
+    def serves(self, phase: str) -> str | None:
+        """The owner for which a repair phase was running at the last `settle`; None for none."""
+        return self._running.get(phase)
 
     def needs_settled(self, phase: str) -> bool:
         """Whether all that a phase needs is settled, so that it has a base."""
