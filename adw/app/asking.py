@@ -50,6 +50,9 @@ def cancel(places: Places, run_dir: str, host: Any) -> str:
 def _after_cancel(run_dir: str) -> str:
     from adw.app import reading
 
+    deadline = clock.monotonic() + PATIENCE_S
+    while runs.held(run_dir) and clock.monotonic() < deadline:
+        time.sleep(_POLL_S)  # applied, and on its way out
     adw_id = os.path.basename(run_dir)
     found = reading.status(run_dir)
     if found["living"]:

@@ -1,7 +1,6 @@
 """`adw watch`: follow a run that another process drives."""
 
 import os
-import sys
 import time
 from typing import Any, Final
 
@@ -29,6 +28,8 @@ def command(adw_id: str) -> int:
     sitting = LastSitting(run_dir)
     while held(run_dir):
         sitting.look()
+        if sitting.reader_left:
+            return 0
         time.sleep(POLL_S)
     sitting.look()
     view = reading.status(run_dir)
@@ -54,6 +55,11 @@ class LastSitting(PlainLines):
         self._seq = opened[-1] - 1 if opened else 0
         self._seen = Seen()
 
+    @property
+    def reader_left(self) -> bool:
+        """Whether nobody reads the lines any more."""
+        return self._gone
+
     def look(self) -> None:
         """Print what happened since the last look."""
         from adw.store.history import read_history
@@ -70,7 +76,6 @@ class LastSitting(PlainLines):
                 self._seq = event["seq"]
                 self._seen.take(event)
                 self.changed(self._seen, [event])
-        sys.stdout.flush()
 
 
 class Seen(PhaseBoard):

@@ -284,7 +284,7 @@ def test_reading_commands_import_nothing_heavy_on_the_usual_path(tmp_path: Path)
     repo = repository(tmp_path / "repo")
     Adw(tmp_path, _repo=repo).run("run", "w", "47", "--until", "test").ok()
 
-    for command in (["status"], ["status", "@47"], ["logs", "@47"], ["history", "@47"]):
+    for command in (["status"], ["status", "@47"], ["logs", "@47"], ["why", "@47"]):
         assert not modules(repo, *command) & (HEAVY | {"pydantic", "pydantic_core"}), command
     latest = next((repo.path / "agents").glob("*/state/latest.json"))
     latest.unlink()
