@@ -55,6 +55,7 @@ def test_the_lines_of_an_attempt_name_supervisor_and_body(room: Room, mode: str)
     assert supervisor["boot_id"] == procs.boot_id()
     assert supervisor["session"] == supervisor["pid"]
     assert procs.is_alive(supervisor["pid"], supervisor["start_time"])
+    assert os.readlink(f"/proc/{supervisor['pid']}/cwd") == "/"  # keeps no worktree busy
     assert bool(supervisor["cgroup"]) == (mode == "cgroup")
     assert body == {
         "line": "body",

@@ -183,7 +183,9 @@ def test_case_F56_after_a_reboot_nothing_is_looked_for(room: Room) -> None:
         stranger.wait()
 
 
-def test_no_interpreter_is_executed_between_orchestrator_and_body(room: Room) -> None:
+def test_no_interpreter_is_executed_and_all_is_synced_between_orchestrator_and_body(
+    room: Room,
+) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     trace = room.path / "trace"
@@ -202,8 +204,9 @@ def test_no_interpreter_is_executed_between_orchestrator_and_body(room: Room) ->
             "strace",
             "-f",
             "-qq",
+            "-y",
             "-e",
-            "trace=execve,fork,vfork,clone,clone3",
+            "trace=execve,fork,vfork,clone,clone3,fsync,fdatasync",
             "-o",
             trace,
             sys.executable,
@@ -216,6 +219,14 @@ def test_no_interpreter_is_executed_between_orchestrator_and_body(room: Room) ->
     )
     text = trace.read_text()
     assert re.findall(r'execve\("([^"]+)"', text)[1:] == ["/bin/true"] * 3
+    for n in range(3):
+        folder = re.escape(f"{room.path}/attempts/p{n}-1")
+        synced = re.findall(rf"(fsync|fdatasync)\(\d+<{folder}(/attempt.jsonl)?>", text)
+        assert synced == [
+            ("fsync", "/attempt.jsonl"),
+            ("fsync", ""),
+            ("fdatasync", "/attempt.jsonl"),
+        ]
     forks = [line for line in text.splitlines() if re.search(r" (clone|clone3|fork)\(", line)]
     plain = [line for line in forks if "CLONE_VFORK" not in line]
     assert len(plain) == 2, plain  # the nursery, and one supervisor for the whole chain
