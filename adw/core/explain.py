@@ -18,7 +18,7 @@ _HELD: Final[Mapping[str, str]] = {
     "effect_unknown": "nobody knows whether an outside effect took place: settle it first",
     "cancelled": "it was cancelled",
     "rate_limited": "the 50th attempt in a row had no outcome, and the last was rate limited",
-    "gate": "it waits for a person: approve or reject it",
+    "gate": "approve or reject it",
 }
 _FAILED: Final[Mapping[str, str]] = {
     "lost": "its last three attempts were lost: it may bring the host down",
@@ -114,7 +114,7 @@ class _Case:
         else:
             yield f"it failed ({last.reason or 'exit'}) and is tried again at {until}"
 
-    def repairing(self, phase: Phase, view: PhaseView) -> Iterator[str]:
+    def repairing(self, phase: Phase, _view: PhaseView) -> Iterator[str]:
         """Say who repairs, in which round, or whom that one serves just now."""
         repair = phase.repair
         assert repair is not None, phase.name
@@ -197,10 +197,8 @@ class _Case:
             yield f"its repair phase `{view.repair}` failed ({last.reason or 'exit'})"
         elif view.detail == "rounds":
             assert phase.repair is not None, phase.name
-            rounds = phase.repair.rounds
-            yield f"it still fails after {rounds} repair{'' if rounds == 1 else 's'} by" + (
-                f" `{phase.repair.phase}`, the limit"
-            )
+            times = f"{phase.repair.rounds} repair{'' if phase.repair.rounds == 1 else 's'}"
+            yield f"it still fails after {times} by `{phase.repair.phase}`, the limit"
         elif view.detail in _FAILED:
             yield f"it failed for good: {_FAILED[str(view.detail)]}"
         else:
