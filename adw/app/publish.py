@@ -1,6 +1,9 @@
-"""What is derived from a run and written at each boundary, unsynced: events, RESPONSE.md, latest.json.
+"""What is derived from a run and written after each commit, unsynced: events, RESPONSE.md, latest.json.
 
 All of it can be made again from the state and the attempt files, and is, when a run is opened.
+Events are written at each boundary. The two views are held back for a moment where boundaries
+follow each other faster than anybody reads: readers see by the digest in latest.json that it does
+not fit the state yet, and look again.
 """
 
 import json
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from adw.app.session import Session
 
 LATEST: Final = os.path.join("state", "latest.json")
+HOLD_S: Final = 0.05  # well below the time for which adw.app.reading looks again
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,47 @@ class Facts:
     tree_end: str | None
 
 
-def write(session: "Session", decision: Decision) -> None:
-    """Append the events and replace RESPONSE.md and latest.json."""
-    session.parts.history.flush()
+class Views:
+    """When RESPONSE.md and latest.json are written: at once, or `HOLD_S` after the last time.
+
+    While nothing runs they are never held back: what a command leaves behind is up to date.
+    """
+
+    __slots__ = ("_held_back", "_written_at")
+
+    def __init__(self) -> None:
+        self._written_at = float("-inf")
+        self._held_back: Decision | None = None
+
+    def write(self, session: "Session", decision: Decision) -> None:
+        """Append the events; replace the views, or hold them back."""
+        session.parts.history.flush()
+        self._held_back = decision
+        if not session.running() or self._due_s() <= 0:
+            self._replace(session, decision)
+
+    def soonest(self, interval_s: float | None) -> float | None:
+        """How soon `catch_up` must be called, where others want to be called each `interval_s`."""
+        if self._held_back is None:
+            return interval_s
+        due_s = max(0.0, self._due_s())
+        return due_s if interval_s is None else min(due_s, interval_s)
+
+    def catch_up(self, session: "Session") -> None:
+        """Write what was held back, if it is time."""
+        if self._held_back is not None and self._due_s() <= 0:
+            self._replace(session, self._held_back)
+
+    def _due_s(self) -> float:
+        return self._written_at + HOLD_S - clock.monotonic()
+
+    def _replace(self, session: "Session", decision: Decision) -> None:
+        _replace_views(session, decision)
+        self._held_back = None
+        self._written_at = clock.monotonic()
+
+
+def _replace_views(session: "Session", decision: Decision) -> None:
     facts = Facts(
         state=session.state,
         state_sha256=session.parts.state_file.sha256,
@@ -114,20 +156,19 @@ _VERB: Final = {
     "pending": "is pending",
     "done": "is done",
 }
-_ORDER: Final = ("failed", "held", "running", "excused", "stale", "pending")
+_NOTED: Final = ("failed", "held", "running", "excused")
 
 
 def notes(facts: Facts) -> list[str]:
     """Lines on the phases that need a look, most important first."""
-    found = []
-    for status in _ORDER[:4]:
-        for name in facts.graph.phases:
-            if facts.board.status(name) == status:
-                line = phase_line(facts, name)
-                tries = facts.board.attempts(name)
-                where = f", see attempts/{tries[-1]['child_id']}/" if tries else ""
-                found.append(line + where)
-    return found
+    found: dict[str, list[str]] = {status: [] for status in _NOTED}
+    for name in facts.graph.phases:
+        lines = found.get(facts.board.status(name))
+        if lines is not None:
+            tries = facts.board.attempts(name)
+            where = f", see attempts/{tries[-1]['child_id']}/" if tries else ""
+            lines.append(phase_line(facts, name) + where)
+    return [line for lines in found.values() for line in lines]
 
 
 def failure_words(reason: str, detail: str | None) -> str:

@@ -98,6 +98,7 @@ class Session:
     _responses: list[tuple[str, str]] = field(default_factory=list)
     _outcomes: dict[str, str] = field(default_factory=dict)
     _judge: Judge = field(init=False)
+    _views: publish.Views = field(default_factory=publish.Views)
     decision: Decision | None = None
 
     def __post_init__(self) -> None:
@@ -242,17 +243,18 @@ class Session:
                 files.replace(path, text.encode(), sync=False)
         self._responses.clear()
         self.board.update(decision, {run.live.phase: child for child, run in self._running.items()})
-        publish.write(self, decision)
+        self._views.write(self, decision)
         news, self.news = self.news, []
         self.parts.reporter.changed(self.board, news)
 
     def tick_s(self) -> float | None:
-        """How often whoever watches wants to be called."""
-        return self.parts.reporter.interval_s()
+        """How soon `tick` must be called."""
+        return self._views.soonest(self.parts.reporter.interval_s())
 
     def tick(self) -> None:
         """Take up requests; let whoever watches look."""
         self.parts.wishes.look(self)
+        self._views.catch_up(self)
         self.parts.reporter.tick(self.board)
 
     # --- what the rest of app asks -------------------------------------------------------

@@ -1,7 +1,7 @@
 """What readers are shown of a run, from graph, state and decision: the body of `latest.json`.
 
-Pure, and cheap for long runs: the fragment of a phase is made again only when its view, its
-entries or its attempts changed.
+Pure, and cheap for long runs: a phase is looked at again only when its view, its entries or its
+attempts changed.
 """
 
 import json
@@ -28,10 +28,13 @@ class PhaseBoard:
         self._graph = graph
         self._attempts: dict[str, list[dict[str, Any]]] = {name: [] for name in graph.phases}
         self._latest: dict[str, HistoryEntry] = {}
-        self._views: dict[str, PhaseView | None] = {}
-        self._status: dict[str, str] = {}
+        self._views: Mapping[str, PhaseView] = {}
+        self._status: dict[str, str] = dict.fromkeys(graph.phases, "pending")
         self._fragments: dict[str, bytes] = {}
+        self._touched: set[str] = set(graph.phases)
+        """Phases whose status may be another one since the last `update`."""
         self._stale: set[str] = set(graph.phases)
+        """Phases whose fragment is to be made again."""
 
     def load(self, phases: list[dict[str, Any]]) -> None:
         """Take over the attempts of an earlier board."""
@@ -56,6 +59,7 @@ class PhaseBoard:
         if entry.phase not in self._attempts:
             return
         self._latest[entry.phase] = entry
+        self._touched.add(entry.phase)
         self._stale.add(entry.phase)
         if child_id is None:
             return
@@ -81,12 +85,16 @@ class PhaseBoard:
             decision: The latest one.
             running: Phase to child_id of each attempt that lives.
         """
-        for name in self._graph.phases:
-            view = decision.phases.get(name)
-            status = "running" if name in running else self._of(name, view)
-            if status != self._status.get(name):
+        views, before = decision.phases, self._views
+        touched = {name for name, view in views.items() if before.get(name) is not view}
+        touched |= self._touched
+        for name in touched.union(running) & self._graph.phases.keys():
+            status = "running" if name in running else self._of(name, views.get(name))
+            if status != self._status[name]:
                 self._status[name] = status
                 self._stale.add(name)
+        self._views = views
+        self._touched = set(running)  # what runs no longer at the next look has another status
 
     def phases(self) -> list[str]:
         """Names in declared order."""

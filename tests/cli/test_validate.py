@@ -9,7 +9,7 @@ name: faulty
 phases:
   a:
     run: [echo]
-    need: [b]
+    neds: [b]
   b:
     run: [echo]
     needs: [c]
