@@ -11,7 +11,7 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, TreeEnd
@@ -23,6 +23,7 @@ from adw.supervise.pool import NoSupervisor, Pool, Supervisor
 _LOCK_POLL_S: Final = 0.2  # where there is no pidfd
 _LOCK_LOOK_S: Final = 2.0  # where there is one: the lock is what counts
 _LEAVE_S: Final = 2.0
+_SPEC_KEYS: Final = tuple(f.name for f in fields(LaunchSpec))
 _RECORD_KEYS: Final = tuple(f.name for f in fields(ExitRecord))
 
 
@@ -79,7 +80,10 @@ class LocalSupervision:
         Raises:
             SuperviseError: No supervisor can be had; the descriptor is closed all the same.
         """
-        message = {"op": "launch", "spec": {**asdict(spec), "env": dict(spec.env)}}
+        message = {
+            "op": "launch",
+            "spec": {**{key: getattr(spec, key) for key in _SPEC_KEYS}, "env": dict(spec.env)},
+        }
         try:
             while True:
                 supervisor = self._free()
