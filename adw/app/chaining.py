@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from adw.app import define
 from adw.app.define import Definition
 from adw.app.places import Places
-from adw.core.decide import affected_by, from_marks
+from adw.core.decide import ends_first, from_marks
 from adw.core.interfaces import Supervision
 from adw.errors import DefinitionChanged, UnknownName, UsageError, suggestion
 from adw.store import definitions, files
@@ -130,9 +130,8 @@ def start_from(session: "Session", supervision: Supervision, phase: str) -> None
         raise UnknownName(
             kind="phase", name=phase, suggestion=suggestion(phase, known), reason=None
         )
-    affected = affected_by(session.graph, phase)
     while True:
-        waiting = [live for live in session.running() if live.phase in affected]
+        waiting = ends_first(session.graph, session.running(), phase)
         if not waiting:
             break
         for live in waiting:

@@ -40,7 +40,7 @@ phases:
       echo "$ADW_ID"
     timeout: null
     idle_timeout: 90
-    on_retry: reset
+    on_retry: keep
   test:
     needs: [build]
     writes: false
@@ -100,7 +100,7 @@ def test_every_key_reaches_the_graph() -> None:
             argv=("sh", "-euc", 'make all\necho "$ADW_ID"\n'),
             timeout_s=None,
             idle_timeout_s=90,
-            on_retry="reset",
+            on_retry="keep",
         ),
         Phase(
             "test",

@@ -255,12 +255,9 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
             "hint: leave `back_to` out: the repair leads back to its owner",
         ],
     ),
-    "reset beside another": (
-        "  a: {run: x, on_retry: »reset}\n  b: {run: x}",
-        [
-            "`a` may run beside `b`, whose work a reset would undo",
-            "hint: use `on_retry: keep`, or let one need the other",
-        ],
+    "reset": (
+        "  a: {run: x, »on_retry: reset}\n  b: {run: x}",
+        ["`on_retry: reset` in phase `a` is not supported yet by this version of adw"],
     ),
     # other languages
     "when": (
