@@ -17,7 +17,7 @@ from adw.app.session import Parts, Reporter, Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Live
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
-from adw.model.state import ADWStateData
+from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.history import History
 from adw.store.runs import RunLock
@@ -70,8 +70,8 @@ def make_session(opened: Opened) -> Session:
     _fill_board(session)
     _recover_events(session)
     session.event("run_opened", {"command": opened.command, "pid": os.getpid()})
-    _take_attempts(session)
     opened.wishes.look(session)
+    _take_attempts(session)
     return session
 
 
@@ -109,8 +109,7 @@ def _fill_board(session: Session) -> None:
             session.board.ended(entry, None, None, None)
             continue
         child = f"{entry.phase}-{entry.attempt}"
-        folder = os.path.join(session.run_dir, "attempts", child)
-        line = attempts.find(attempts.read_lines(folder), "exit") or {}
+        line = _exit_line(session, child)
         session.board.ended(entry, child, line.get("exit_code"), line.get("error"))
 
 
@@ -125,6 +124,21 @@ def read_latest(run_dir: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None
 
 
+def _recover_response(
+    session: Session, entry: HistoryEntry, child: str, line: Mapping[str, Any]
+) -> None:
+    """Have a child's RESPONSE.md written that a crash swallowed or left half-made."""
+    folder = os.path.join(session.run_dir, "children", child)
+    if os.path.isdir(folder):
+        files.sweep(folder)
+        session.respond(entry, child, line.get("error"))
+
+
+def _exit_line(session: Session, child: str) -> dict[str, Any]:
+    folder = os.path.join(session.run_dir, "attempts", child)
+    return attempts.find(attempts.read_lines(folder), "exit") or {}
+
+
 def _recover_events(session: Session) -> None:
     """Write the events again that a crash swallowed between commit and publish."""
     history, entries = session.parts.history, session.state.phase_history
@@ -133,15 +147,17 @@ def _recover_events(session: Session) -> None:
         common: dict[str, Any] = {"entries": number + 1, "stage": entry.phase, "recovered": True}
         if entry.attempt:
             child = f"{entry.phase}-{entry.attempt}"
+            line = _exit_line(session, child)
             slots = {
                 "attempt": entry.attempt,
                 "success": entry.success,
                 "reason": entry.reason,
-                "exit_code": None,
+                "exit_code": line.get("exit_code"),
                 "commit": entry.commit,
-                "detail": None,
+                "detail": line.get("error"),
             }
             history.add("child_completed", slots, child_id=child, **common)
+            _recover_response(session, entry, child, line)
         else:
             kind = "phase_skipped" if entry.reason == "skipped" else "phase_marked"
             history.add(kind, {"reason": entry.reason}, **common)

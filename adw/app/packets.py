@@ -1,6 +1,7 @@
 """TASK.md of a run and of a child, rendered from the phase, the state and the issue."""
 
 import os
+import sys
 from typing import Any
 
 from adw.core.graph import Phase
@@ -91,3 +92,16 @@ def run_response(view: dict[str, Any], counts: dict[str, int], notes: list[str])
         f"{phases}\n"
         f"## Next\n\n{view['next_action']}\n"
     )
+
+
+def template_values(state: ADWStateData) -> dict[str, object]:
+    """State fields that templates and `when` may name."""
+    return {
+        "adw_id": state.adw_id,
+        "issue_number": state.issue_number,
+        "issue_class": state.issue_class,
+        "branch_name": state.branch_name,
+        "plan_file": state.plan_file,
+        "model_set": state.model_set,
+        "python": sys.executable,
+    }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adw.app import define, publish
-from adw.app.session import template_values
+from adw.app.packets import template_values
 from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.graph import Graph
 from adw.core.view import PhaseBoard

@@ -5,7 +5,6 @@ what is derived (events, RESPONSE.md, latest.json) is written afterwards in `pub
 """
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 from adw import clock, failpoints
 from adw.app import publish
 from adw.app.launching import Launch, Place, write_launch
-from adw.app.packets import child_response
+from adw.app.packets import child_response, template_values
 from adw.app.verdicts import Judge
 from adw.app.wishes import Wishes
 from adw.core.contracts import signature
@@ -224,7 +223,7 @@ class Session:
         if self._packets:
             for name in ("children", "attempts"):
                 files.sync_dir(os.path.join(self.run_dir, name))
-        self.parts.wishes.move_applied()
+        self.parts.wishes.tell_applied(self)
 
     def launched(self, child_id: str) -> None:
         """The body of a packet may have started."""
@@ -244,6 +243,7 @@ class Session:
         self._responses.clear()
         self.board.update(decision, {run.live.phase: child for child, run in self._running.items()})
         self._views.write(self, decision)
+        self.parts.wishes.move_applied()
         news, self.news = self.news, []
         self.parts.reporter.changed(self.board, news)
 
@@ -278,6 +278,10 @@ class Session:
     def has_entries(self) -> bool:
         """Whether entries wait for the next commit."""
         return bool(self._entries)
+
+    def field(self, name: str) -> Any:
+        """Value of a state field as the next commit has it."""
+        return self._fields.get(name, getattr(self.state, name))
 
     def set_fields(self, fields: Mapping[str, Any]) -> None:
         """Add state fields to the next commit."""
@@ -374,21 +378,13 @@ class Session:
         }
         self.event("child_completed", slots, stage=entry.phase, child_id=child)
         self.board.ended(entry, child, code, verdict.detail)
-        if os.path.isdir(os.path.join(self.run_dir, "children", child)):
+        self.respond(entry, child, verdict.detail)
+
+    def respond(self, entry: HistoryEntry, child: str, detail: str | None) -> None:
+        """Have the next `publish` write a child's RESPONSE.md, where there is none."""
+        folder = os.path.join(self.run_dir, "children", child)
+        if os.path.isdir(folder):
             logs = f"attempts/{child}/stdout.log, attempts/{child}/stderr.log"
-            path = os.path.join(self.run_dir, "children", child, "RESPONSE.md")
-            times = {"started_at": entry.started_at, "ended_at": entry.ended_at, "logs": logs}
-            self._responses.append((path, child_response(entry.phase, child, {**slots, **times})))
-
-
-def template_values(state: ADWStateData) -> dict[str, object]:
-    """State fields that templates and `when` may name."""
-    return {
-        "adw_id": state.adw_id,
-        "issue_number": state.issue_number,
-        "issue_class": state.issue_class,
-        "branch_name": state.branch_name,
-        "plan_file": state.plan_file,
-        "model_set": state.model_set,
-        "python": sys.executable,
-    }
+            facts = {**dict(entry), "detail": detail, "logs": logs}
+            text = child_response(entry.phase, child, facts)
+            self._responses.append((os.path.join(folder, "RESPONSE.md"), text))

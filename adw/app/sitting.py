@@ -119,7 +119,7 @@ class Work:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Wishes, LocalSupervision]]:
-        wishes = Wishes(self.lock.run_dir)
+        wishes = Wishes(self.lock.run_dir, self.lock.asked)
         wishes.open()
         supervision = LocalSupervision(self.host.nursery, wake_fds=wishes.fds)
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from adw.store import files, requests
+from adw.store.history import read_history
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -24,13 +25,17 @@ class Wishes:
     """Signals and requests of one sitting."""
 
     run_dir: str
+    left_over: frozenset[str] = frozenset()
+    """Names of requests that were there when the lock was taken: asked of a holder that is dead."""
     wish: str | None = None
     signal: int | None = None
     cancelled: bool = False
     unmoved: list[requests.Request] = field(default_factory=list)
-    """Requests whose act is in memory, to be moved after the commit."""
+    """Requests whose act is in memory or in the state, to be moved once it is told."""
     fds: list[int] = field(default_factory=list)
     """What wakes the loop: the FIFO, and the signal pipe."""
+    _told: set[str] = field(default_factory=set)
+    """Requests whose `request_applied` is written or waits for the next flush."""
 
     def open(self) -> None:
         """Make the FIFO and catch signals."""
@@ -63,36 +68,54 @@ class Wishes:
                 while os.read(fd, 4096):
                     pass
         known = {request.name for request in self.unmoved}
-        for request in requests.pending(self.run_dir):
-            if request.name not in known:
-                self._take(session, request)
+        new = [each for each in requests.pending(self.run_dir) if each.name not in known]
+        if any(request.name in self.left_over for request in new):
+            # A crash may have come between the telling and the move.
+            self._told |= told(self.run_dir)
+        for request in new:
+            self.unmoved.append(request)
+            self._take(session, request)
 
     def _take(self, session: "Session", request: requests.Request) -> None:
-        self.unmoved.append(request)
         if request.kind == "cancel":
-            if shows_cancel(session, request):
-                return
-            self.wish = "cancel"
+            if not shows_cancel(session, request):
+                self.wish = "cancel"
         elif request.kind == "pause":
-            self.wish = self.wish or "pause"
-            session.event("run_paused", {})
+            # One that a dead holder was asked has come true with its death.
+            if request.name not in self.left_over:
+                self.wish = self.wish or "pause"
+                session.event("run_paused", {})
         elif request.kind == "state_set":
             fields = {k: v for k, v in request.fields.items() if k in SETTABLE}
-            if all(getattr(session.state, k) == v for k, v in fields.items()):
-                return
-            session.set_fields(fields)
-            session.event("state_set", {"fields": fields})
-        session.event("request_applied", {"request": request.name, "kind": request.kind})
+            session.set_fields({k: v for k, v in fields.items() if session.field(k) != v})
+            if request.name not in self._told:
+                session.event("state_set", {"fields": fields})
+
+    def tell_applied(self, session: "Session") -> None:
+        """Add the events of requests whose act the state shows now; called after a commit."""
+        for request in self._over():
+            if request.name not in self._told:
+                self._told.add(request.name)
+                slots = {"request": request.name, "kind": request.kind}
+                session.event("request_applied", slots)
 
     def move_applied(self) -> None:
-        """Move handled requests; a cancel waits until its entries are written."""
-        rest = []
-        for request in self.unmoved:
-            if request.kind == "cancel" and self.wish == "cancel" and not self.cancelled:
-                rest.append(request)
-            else:
-                requests.applied(self.run_dir, request)
-        self.unmoved[:] = rest
+        """Move what was told; called when the events are written."""
+        over = self._over()
+        for request in over:
+            requests.applied(self.run_dir, request)
+        self.unmoved[:] = [each for each in self.unmoved if each not in over]
+
+    def _over(self) -> list[requests.Request]:
+        """A cancel waits until its entries are written."""
+        waits = self.wish == "cancel" and not self.cancelled
+        return [each for each in self.unmoved if not (waits and each.kind == "cancel")]
+
+
+def told(run_dir: str) -> set[str]:
+    """Names of the requests that the history calls applied."""
+    events = read_history(run_dir)
+    return {event["request"] for event in events if event["event"] == "request_applied"}
 
 
 def shows_cancel(session: "Session", request: requests.Request) -> bool:

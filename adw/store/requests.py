@@ -71,6 +71,14 @@ def wake(run_dir: str) -> None:
     os.close(fd)
 
 
+def names(run_dir: str) -> list[str]:
+    """File names of the requests that wait, unread; none where the folder is missing."""
+    try:
+        return _names(os.path.join(run_dir, DIR))
+    except FileNotFoundError:
+        return []
+
+
 def pending(run_dir: str) -> list[Request]:
     """Requests that wait, in order; a damaged file is left out and stays for `adw doctor`."""
     found = []

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from adw.errors import AmbiguousId, BusyError, MalformedId, UnknownName
 from adw.ids import is_id
-from adw.store import attempts, files
+from adw.store import attempts, files, requests
 
 LOCK: Final = "lock"
 DIRS: Final = (
@@ -36,6 +36,8 @@ class RunLock:
 
     run_dir: str
     fd: int
+    asked: frozenset[str] = frozenset()
+    """Names of the requests that were there when it was taken."""
 
     def close(self) -> None:
         """Let the run go."""
@@ -112,8 +114,9 @@ def open_run(run_dir: str) -> RunLock:
     if not files.lock(fd):
         os.close(fd)
         raise BusyError(adw_id=os.path.basename(run_dir), holder=holder(run_dir))
+    asked = frozenset(requests.names(run_dir))
     _sign(fd)
-    return RunLock(run_dir, fd)
+    return RunLock(run_dir, fd, asked)
 
 
 def held(run_dir: str) -> bool:
