@@ -49,6 +49,16 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Take a reader that left for an orderly end; click itself would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            from adw.cli.progress import silence_stdout
+
+            silence_stdout()
+            return 0
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -93,11 +103,6 @@ def main(args: list[str], nursery: Any = None) -> int:
         return print_error(found, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        from adw.cli.progress import silence_stdout
-
-        silence_stdout()
-        return ExitCode.OK
     except OSError as error:
         detail = f"{error.strerror or error}: `{error.filename}`" if error.filename else str(error)
         fault = EnvironmentFault(detail=detail, reason=None, fix=None)

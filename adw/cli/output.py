@@ -15,7 +15,9 @@ _UNSAFE: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u20
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON document, the only thing on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    # Bytes of a path that are no UTF-8 become `\udcff`, which JSON knows too.
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode())
     sys.stdout.flush()
 
 

@@ -26,8 +26,8 @@ def command(adw_id: str, *, as_json: bool) -> int:
         found = {"schema_version": 1, "adw_id": state["adw_id"], "worktree": path}
         print_json({**found, "exists": exists, "run_dir": run_dir})
         return 0
-    # Byte for byte, since `cd` gets it.
-    sys.stdout.write(f"{path}\n")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")  # byte for byte, since `cd` gets it
     if not exists:
         say(f"`{path}` does not exist; `adw resume {state['adw_id']}` makes it")
     return 0

@@ -233,3 +233,13 @@ def test_findings_as_text(repo: Repo) -> None:
         f"\n\nrun {ID}, evidence: bytes that were set aside\n"
         f"  at: {run_dir}/adw_state.tampered.1.json\n"
     )
+
+
+def test_a_path_that_is_no_utf_8_is_shown(tmp_path: Path) -> None:
+    repo = handmade.repository(tmp_path / os.fsdecode(b"r\xff"))
+
+    said = call(repo, "doctor")
+    view = call(repo, "doctor", "--json").json()
+
+    assert f"\nrepository  {tmp_path.resolve()}/r\\udcff\n" in said.out
+    assert view["facts"]["repository"] == str(repo.path.resolve())

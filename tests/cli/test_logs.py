@@ -1,6 +1,7 @@
 """`adw logs`."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.cli import handmade
 from tests.cli.handmade import ID, call, log, made_run
+from tests.support.adw import command
 from tests.support.ground import Ground, phase
 from tests.support.repo import Repo
 from tests.support.wait import until
@@ -140,3 +142,19 @@ def test_following_prints_what_comes_until_the_run_ends(ground: Ground) -> None:
     assert rest == b"ended\n==> b-1 stdout.log\nlast\n"
     assert (follower.returncode, err) == (0, b"")
     assert run.wait(20) == 0
+
+
+def test_a_reader_that_leaves_is_an_orderly_end(repo: Repo) -> None:
+    run_dir = made_run(repo, handmade.failed())
+    log(run_dir, "plan-1", "stdout.log", b"line\n" * 100_000)
+
+    done = subprocess.run(
+        ["bash", "-c", '"$@" | head -n 1; echo "${PIPESTATUS[0]}"', "sh", *command("logs", ID)],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+    assert (done.stdout, done.stderr) == ("line\n0\n", "")
