@@ -10,7 +10,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(_SHELLS), metavar="bash|zsh|fish")
 def command(shell: str) -> int:
-    r"""Print a completion script.
+    """Print a completion script.
 
     \b
     adw completion bash > ~/.local/share/bash-completion/completions/adw

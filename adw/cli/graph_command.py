@@ -16,7 +16,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.command("graph")
 @click.argument("name", metavar="WORKFLOW|ID", shell_complete=_complete)
 @click.option(
-    "--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "mermaid"]),
+    default="text",
+    show_default=True,
+    help="For people, or for a page that draws Mermaid.",
 )
 @json_option
 def command(name: str, form: str, *, as_json: bool) -> int:
