@@ -13,6 +13,7 @@ from adw import clock, log
 from adw.app import publish
 from adw.app.define import Definition
 from adw.app.environment import inherited
+from adw.app.rebuilding import board_from_files
 from adw.app.session import Parts, Reporter, Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Live
@@ -101,16 +102,12 @@ def _sweep(run_dir: str) -> None:
 def _fill_board(session: Session) -> None:
     """Take the attempts over from latest.json where it fits the state, else from their files."""
     found = read_latest(session.run_dir)
-    fits = found is not None and found.get("state_sha256") == session.parts.state_file.sha256
-    if found is not None and fits:
-        session.board.load(found["phases"])
+    if found is None or found.get("state_sha256") != session.parts.state_file.sha256:
+        session.board = board_from_files(session.run_dir, session.graph, session.state)
+        return
+    session.board.load(found["phases"])
     for entry in session.state.phase_history:
-        if fits or entry.attempt == 0:
-            session.board.ended(entry, None, None, None)
-            continue
-        child = f"{entry.phase}-{entry.attempt}"
-        line = _exit_line(session, child)
-        session.board.ended(entry, child, line.get("exit_code"), line.get("error"))
+        session.board.ended(entry, None, None, None)
 
 
 def read_latest(run_dir: str) -> dict[str, Any] | None:
@@ -187,6 +184,7 @@ def _take_attempts(session: Session) -> None:
 
 def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> None:
     live = Live(launch["phase"], launch["attempt"], launch.get("repairs"))
+    attempts.note_adoption(folder, clock.stamp())
     lines = attempts.read_lines(folder)
     supervisor = attempts.find(lines, "supervisor")
     if supervisor and attempts.find(lines, "exit") is None and attempts.alive(folder):

@@ -1,7 +1,7 @@
 """Attempt directories: the packet before launch, and the facts in `attempt.jsonl` afterwards.
 
 `attempts/<phase>-<attempt>/attempt.jsonl` is a log of lines (launch, supervisor, body, adopt,
-exit) and the attempt's lock file at once: lock free means attempt over or its supervisor dead.
+exit, tree) and the attempt's lock file at once: lock free means attempt over or its supervisor dead.
 Readers stop at the first bad line: after a power cut the unsynced tail may be zeros.
 """
 
@@ -87,6 +87,15 @@ def _good(data: bytes) -> Iterator[dict[str, Any]]:
         if not isinstance(line, dict) or "line" not in line:
             return
         yield line
+
+
+def note_adoption(attempt_dir: str, at: str) -> None:
+    """Append that another orchestrator took the attempt over; for display, so unsynced."""
+    fd = files.open_append(os.path.join(attempt_dir, FILE))
+    try:
+        files.append(fd, encode({"line": "adopt", "pid": os.getpid(), "at": at}))
+    finally:
+        os.close(fd)
 
 
 def find(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
