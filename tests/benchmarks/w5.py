@@ -1,7 +1,6 @@
 """W5: cold start of the command line, and a list of 1,000 runs."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -80,7 +79,7 @@ def _with_runs(bench: Bench, count: int) -> Path:
     agents = place / "agents"
     (real,) = [path for path in agents.iterdir() if not path.name.startswith(".")]
     state = (real / "adw_state.json").read_bytes()
-    latest = json.loads((real / "state" / "latest.json").read_bytes())
+    latest = (real / "state" / "latest.json").read_bytes()
     for number in range(1, count):
         new = f"{number:08x}"
         copied = state.replace(real.name.encode(), new.encode())
@@ -88,10 +87,11 @@ def _with_runs(bench: Bench, count: int) -> Path:
         (target / "state").mkdir(parents=True)
         (target / "adw_state.json").write_bytes(copied)
         (target / "lock").write_bytes(b"")
-        text = json.dumps({**latest, "adw_id": new, "state_sha256": _digest(copied)})
-        (target / "state" / "latest.json").write_text(text)
+        view = latest.replace(real.name.encode(), new.encode())
+        view = view.replace(_digest(state), _digest(copied))
+        (target / "state" / "latest.json").write_bytes(view)
     return place
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
