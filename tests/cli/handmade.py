@@ -6,6 +6,7 @@ Nothing runs here: what a run would have left is written through the store's own
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ ID: Final = "cc73faf1"
 OTHER: Final = "dd01aa22"
 COMMIT: Final = "0123456789" * 4
 
+_first: list[Path] = []  # five git processes a test would be most of its time
+
 
 @dataclass(frozen=True)
 class Said:
@@ -57,10 +60,16 @@ class Said:
         return json.loads(self.out)
 
 
-def repository(path: Path, workflow: str = WORKFLOW) -> Repo:
-    """A repository with one workflow, one issue, and no ports."""
-    files = {"workflows/w.yaml": workflow, "issues/47.md": ISSUE, "adw.yaml": "ports: none\n"}
-    return make_repo(path, files)
+def repository(path: Path) -> Repo:
+    """A repository with one workflow, one issue, and no ports; a copy of the first one made."""
+    if not _first or not _first[0].exists():
+        files = {"workflows/w.yaml": WORKFLOW, "issues/47.md": ISSUE, "adw.yaml": "ports: none\n"}
+        make_repo(path, files)
+        _first[:] = [path.parent / "untouched"]
+        shutil.copytree(path, _first[0])
+        return Repo(path)
+    shutil.copytree(_first[0], path)
+    return Repo(path)
 
 
 def call(repo: Repo, *args: str, terminal: bool = False) -> Said:
