@@ -54,7 +54,8 @@ def _from_config(root: str) -> str | None:
         data = files.read(os.path.join(root, "adw.yaml"))
     except OSError:
         return None
-    if b"agents_dir" not in data:
+    lines = (line.lstrip() for line in data.splitlines())
+    if not any(b"agents_dir" in line and line[:1] != b"#" for line in lines):
         return None
     from adw.config import load_config
 

@@ -49,7 +49,7 @@ def test_ids_phases_workflows_and_commands_are_offered(tmp_path: Path) -> None:
 
     assert offered(adw, "status", "") == [ID, OTHER]
     assert offered(adw, "logs", "dd") == [OTHER]
-    assert offered(adw, "logs", ID, "te") == ["test"]
+    assert offered(adw, "logs", ID, "tes") == ["test"]
     assert offered(adw, "graph", "") == ["w", ID, OTHER]
     assert offered(adw, "his") == ["history"]
 

@@ -282,6 +282,7 @@ def test_version_imports_neither_click_nor_anything_heavy(repo: Repo) -> None:
 
 def test_reading_commands_import_nothing_heavy_on_the_usual_path(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
+    repo.write({"adw.yaml": "# agents_dir: elsewhere\nports: none\n"})
     Adw(tmp_path, _repo=repo).run("run", "w", "47", "--until", "test").ok()
 
     for command in (["status"], ["status", "@47"], ["logs", "@47"], ["why", "@47"]):

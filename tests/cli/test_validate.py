@@ -9,7 +9,7 @@ name: faulty
 phases:
   a:
     run: [echo]
-    neds: [b]
+    need: [b]
   b:
     run: [echo]
     needs: [c]
