@@ -97,10 +97,25 @@ def lines(data: bytes) -> Iterator[bytes]:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte: a single write(2) may be short (full disk, signal, RLIMIT_FSIZE)."""
+    """Write every byte: a single write(2) may be short (full disk, signal, RLIMIT_FSIZE).
+
+    Raises:
+        OSError: A part may be written; `filename` says of what.
+    """
     view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError as error:
+        error.filename = error.filename or _name_of(fd)
+        raise
+
+
+def _name_of(fd: int) -> str | None:
+    """Path of an open file, for messages; None where the system does not tell."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{fd}")
+    return None
 
 
 def temp_name(path: str) -> str:

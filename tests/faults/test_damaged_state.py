@@ -1,0 +1,152 @@
+"""A state file that is damaged, foreign or odd: one clear error, nothing written, others unharmed."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from adw.errors import StateError
+from adw.store import runs
+from adw.store.state import load_state
+from tests.faults.conftest import MakeGround
+from tests.support.ground import Ground, phase
+
+COMMANDS: Final = (("status",), ("resume",), ("cancel",), ("pause",))
+
+
+@pytest.fixture
+def two_runs(make_ground: MakeGround) -> Ground:
+    """Two runs that are over; the first by its issue is the one to be damaged."""
+    ground = make_ground({"build": phase('[ "$ADW_ISSUE_NUMBER" = 48 ]')}, config={"ports": "none"})
+    assert ground.adw("run", "w", "47").exit_code == 1
+    ground.ok("run", "w", "48")
+    return ground
+
+
+def victim(ground: Ground) -> Path:
+    """The state file of the run of issue 47."""
+    found = [name for name, _ in runs.peek(str(ground.agents), 47)]
+    return ground.agents / found[0] / "adw_state.json"
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes | str]]:
+    """All that lies in a folder: kind, change time and content."""
+    found: dict[str, tuple[int, int, bytes | str]] = {}
+    for path in sorted(folder.rglob("*")):
+        info = path.lstat()
+        content = path.read_bytes() if path.is_file() else ""
+        found[str(path.relative_to(folder))] = (info.st_mode, info.st_ctime_ns, content)
+    return found
+
+
+def assert_refused(ground: Ground, state: Path, *said: str) -> None:
+    """Each command ends with 2 and one clear error; nothing is written; the other run is listed."""
+    adw_id = state.parent.name
+    before = snapshot(state.parent)
+    for command in COMMANDS:
+        done = ground.adw(*command, adw_id)
+        assert done.exit_code == 2, done.told()
+        assert done.stderr.startswith("error: "), done.told()
+        assert str(state) in done.stderr, done.told()
+        assert all(text in done.stderr for text in said), done.told()
+        assert "Traceback" not in done.stderr
+    assert snapshot(state.parent) == before
+    listed = {run["adw_id"]: run["status"] for run in ground.status()["runs"]}
+    assert listed.pop(adw_id) == "broken"
+    assert list(listed.values()) == ["succeeded"]
+
+
+def test_case_A3_a_state_truncated_at_each_length_is_refused(two_runs: Ground) -> None:
+    state = victim(two_runs)
+    whole = state.read_bytes()
+    for length in range(len(whole) - 1):
+        state.write_bytes(whole[:length])
+        with pytest.raises(StateError):
+            load_state(str(state.parent))
+        assert state.read_bytes() == whole[:length]
+    for length in (0, len(whole) // 2):
+        state.write_bytes(whole[:length])
+        assert_refused(two_runs, state)
+    # What lacks its last newline only is whole.
+    state.write_bytes(whole[:-1])
+    load_state(str(state.parent))
+
+
+def put(state: Path, **fields: object) -> None:
+    state.write_text(json.dumps({**json.loads(state.read_bytes()), **fields}))
+
+
+def directory(state: Path) -> None:
+    state.unlink()
+    state.mkdir()
+
+
+def fifo(state: Path) -> None:
+    state.unlink()
+    os.mkfifo(state)
+
+
+def link(state: Path) -> None:
+    state.rename(state.with_name("elsewhere.json"))
+    state.symlink_to("elsewhere.json")
+
+
+def twice(state: Path) -> None:
+    state.write_bytes(state.read_bytes().replace(b'"adw_id"', b'"issue_number": 1, "adw_id"', 1))
+
+
+def trailing(state: Path) -> None:
+    state.write_bytes(state.read_bytes() + b"{}\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda state: state.unlink(), "No such file"),
+        (directory, "not a regular file"),
+        (fifo, "not a regular file"),
+        (lambda state: put(state, schema_version=2), "2"),
+        (lambda state: put(state, colour="red"), "colour"),
+    ],
+    ids=["missing", "directory", "fifo", "newer", "unknown key"],
+)
+def test_case_A9_A10_an_odd_state_is_refused_untouched(
+    two_runs: Ground, damage: Callable[[Path], None], said: str
+) -> None:
+    state = victim(two_runs)
+    damage(state)
+    assert_refused(two_runs, state, said)
+
+
+@pytest.mark.parametrize("damage", [link, twice, trailing])
+def test_what_only_looks_like_a_state_is_refused(
+    two_runs: Ground, damage: Callable[[Path], None]
+) -> None:
+    state = victim(two_runs)
+    damage(state)
+    with pytest.raises(StateError):
+        load_state(str(state.parent))
+    done = two_runs.adw("resume", state.parent.name)
+    assert done.exit_code == 2, done.told()
+
+
+def test_another_users_state_is_refused(two_runs: Ground) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("giving a file away needs root: another user's state was NOT tested")
+    state = victim(two_runs)
+    os.chown(state, 65533, 65533)
+    # root may read all files; another user's state is refused all the same.
+    assert_refused(two_runs, state, "65533")
+
+
+def test_case_F38_a_state_that_is_a_socket_is_refused(two_runs: Ground) -> None:
+    state = victim(two_runs)
+    state.unlink()
+    script = "import os, socket, sys; os.chdir(sys.argv[1]); socket.socket(socket.AF_UNIX).bind('adw_state.json')"
+    subprocess.run(["python3", "-c", script, str(state.parent)], check=True)
+    with pytest.raises(StateError):
+        load_state(str(state.parent))

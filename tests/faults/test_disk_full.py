@@ -1,0 +1,123 @@
+"""A full disk under `agents/`: nothing is half done, and all goes on when there is space again."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adw.store.state import load_state
+from tests.faults.conftest import MakeGround
+from tests.support.ground import Ground, phase
+
+PHASES: dict[str, Any] = {
+    "one": phase("true"),
+    # What fills the disk is the phase itself, after it began.
+    "two": phase(
+        'if [ ! -e "$GROUND/go" ]; then cat /dev/zero > "$ADW_ARTIFACTS/fill" || true; fi',
+        needs=["one"],
+    ),
+    "three": phase("true", needs=["two"]),
+}
+
+
+@pytest.fixture
+def small(make_ground: MakeGround) -> Iterator[Ground]:
+    """A ground whose runs lie on a file system of 1 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root: A12 was NOT tested")
+    ground = make_ground(PHASES)
+    ground.agents.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(ground.agents)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no tmpfs can be mounted ({mounted.stderr.strip()}): A12 was NOT tested")
+    yield ground
+    ground.end()
+    subprocess.run(["umount", "--lazy", str(ground.agents)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all that is left."""
+    path = folder / ".filler"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+    return path
+
+
+def test_case_A12_a_disk_that_a_phase_fills_stops_the_run_with_its_state_intact(
+    small: Ground,
+) -> None:
+    done = small.adw("run", "w", "47")
+
+    assert done.exit_code == 4, done.told()
+    assert "No space left on device" in done.stderr
+    assert str(small.agents) in done.stderr
+    state, _ = load_state(str(small.run_dir))
+    assert [(e.phase, e.success) for e in state.phase_history][:1] == [("one", True)]
+    assert small.ran("three") == []
+    assert small.status(small.adw_id)["status"] == "interrupted"
+
+    small.go()
+    (small.run_dir / "children" / "two-1" / "artifacts" / "fill").unlink()
+    small.ok("resume", small.adw_id)
+    assert [e[0] for e in small.entries() if e[2]] == ["one", "two", "three"]
+    assert small.ran("one") == ["one-1"]
+    assert small.ran("two") == ["two-1"]
+
+
+def test_case_A12_on_a_full_disk_no_run_begins(small: Ground) -> None:
+    filler = fill(small.agents)
+    done = small.adw("run", "w", "47")
+    assert done.exit_code == 4, done.told()
+    assert "No space left on device" in done.stderr
+    assert small.ids() == []
+    assert small.ran("one") == []
+    filler.unlink()
+    small.go()
+    small.ok("run", "w", "47")
+    assert not [name for name in os.listdir(small.agents) if name.startswith(".new-")]
+
+
+def test_case_A12_resume_on_a_full_disk_touches_nothing(small: Ground) -> None:
+    killed = small.adw("run", "w", "47", ADW_FAILPOINT="state.after_rename")
+    assert killed.exit_code == -9
+    small.all_gone()
+    before = (small.run_dir / "adw_state.json").read_bytes()
+    filler = fill(small.agents)
+    done = small.adw("resume", small.adw_id)
+    assert done.exit_code == 4, done.told()
+    assert "No space left on device" in done.stderr
+    assert (small.run_dir / "adw_state.json").read_bytes() == before
+    assert small.ran("two") == []
+    assert small.status(small.adw_id)["status"] == "interrupted"
+    filler.unlink()
+    small.go()
+    small.ok("resume", small.adw_id)
+    assert [e[0] for e in small.entries() if e[2]] == ["one", "two", "three"]
+
+
+def test_case_A12_a_read_only_disk_is_told_of(small: Ground) -> None:
+    small.go()
+    killed = small.adw("run", "w", "47", ADW_FAILPOINT="state.after_rename")
+    assert killed.exit_code == -9
+    small.all_gone()
+    remount(small, "ro")
+    done = small.adw("resume", small.adw_id)
+    assert done.exit_code == 4, done.told()
+    assert "Read-only file system" in done.stderr
+    assert small.status(small.adw_id)["status"] == "interrupted"
+    remount(small, "rw")
+    small.ok("resume", small.adw_id)
+
+
+def remount(ground: Ground, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(ground.agents)], check=True)
