@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from adw.app.demo import Outcome
+from tests.docs.loosely import missing
+from tests.docs.pages import ROOT
 from tests.support.adw import command
 
 CHAPTERS = [
@@ -57,6 +59,8 @@ def test_the_demo_ends_with_one_real_commit_after_a_real_kill(tmp_path: Path) ->
     assert "plan          started" not in resumed
     assert "plan 1, build 1, test 1, review 1, commit 1." in " ".join(out.split())
 
+    assert missing(_shown_in_the_readme(), out) is None
+
     repo = tmp_path / "demo" / "bill"
     (adw_id,) = _runs(repo)
     branch = f"bug-47-{adw_id}-splitting-a-bill-loses-a-cent"
@@ -67,6 +71,12 @@ def test_the_demo_ends_with_one_real_commit_after_a_real_kill(tmp_path: Path) ->
     assert names == ["bill.py", f"specs/issue-47-adw-{adw_id}-splitting-a-bill-loses-a-cent.md"]
     assert _said([*git, "status", "--porcelain"]) == ""
     assert os.listdir(elsewhere) == []
+
+
+def _shown_in_the_readme() -> list[str]:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [line for line in block.splitlines() if line]
 
 
 def _runs(repo: Path) -> list[str]:

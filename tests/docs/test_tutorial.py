@@ -1,7 +1,6 @@
 """The tutorial runs, block by block, as it stands, and prints what it says.
 
-A `text` block shows lines of what the `sh` block before it printed, in their order. Names of runs,
-instants and durations may differ, and `…` stands for anything.
+A `text` block shows lines of what the `sh` block before it printed, in their order.
 """
 
 import os
@@ -15,15 +14,10 @@ from typing import Final
 
 import pytest
 
+from tests.docs.loosely import missing
 from tests.docs.pages import DOCS
 
 _BLOCK: Final = re.compile(r"^```(sh|text)(?: exit=(\d+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LOOSE: Final = {
-    r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])": "<id>",
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ": "<time>",
-    r"\d+\.\d s": "<n> s",
-    r"(?<=\S) {2,}": "  ",
-}
 
 
 @dataclass
@@ -47,22 +41,6 @@ def commands(page: str) -> Iterator[Command]:
             last.shown += [line for line in text.splitlines() if line]
     if last:
         yield last
-
-
-def missing(shown: list[str], printed: str) -> str | None:
-    """The first line that was not printed after those before it."""
-    rest = iter(_normal(printed).splitlines())
-    for line in shown:
-        pattern = ".*".join(re.escape(part) for part in _normal(line).split("…"))
-        if not any(re.fullmatch(pattern, each.rstrip()) for each in rest):
-            return line
-    return None
-
-
-def _normal(text: str) -> str:
-    for found, loose in _LOOSE.items():
-        text = re.sub(found, loose, text)
-    return text
 
 
 def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
