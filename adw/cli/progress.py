@@ -159,8 +159,8 @@ def describe(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str] | tupl
 
 
 def _completed(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str]:
-    tries = board.attempts(event["stage"])
-    took = _took(tries[-1]) if tries else ""
+    tries = [a for a in board.attempts(event["stage"]) if a["attempt"] == event["attempt"]]
+    took = _took(tries[0]) if tries else ""
     if event["success"]:
         return (f"done (attempt {event['attempt']}{took})", "")
     words = failure_words(event["reason"], event["detail"])

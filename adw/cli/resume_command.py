@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
+from adw.cli.arguments import complete_run
 from adw.cli.hosting import conduct, spawn_each
 
 
 @click.command("resume")
-@click.argument("adw_id", metavar="[ID]", required=False)
+@click.argument("adw_id", metavar="[ID]", required=False, shell_complete=complete_run)
 @click.option("--all", "all_runs", is_flag=True, help="Every interrupted run, each in a process.")
 @click.option(
     "--from", "from_phase", metavar="PHASE", help="Run PHASE and all that needs it again."

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from adw.cli.arguments import complete_workflow
 from adw.cli.hosting import conduct, spawn_each
 
 
@@ -21,7 +22,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 
 
 @click.command("run")
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=complete_workflow)
 @click.argument("issues", nargs=-1, type=click.IntRange(min=1), metavar="[ISSUE]...")
 @click.option("--task", type=click.Path(), help="A Markdown file instead of an issue.")
 @click.option("--adw-id", help="Continue this run, or give a new one this ID.")
