@@ -37,9 +37,16 @@ def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> V
         return Verdict(success=True)
     if record.reason == "exit" and isinstance(result, Result):
         if record.exit_code == TRY_LATER and result.retry_after_s is not None:
-            return Verdict(success=False, reason="rate_limited", detail=result.summary, retry_after_s=result.retry_after_s)
+            return Verdict(
+                success=False,
+                reason="rate_limited",
+                detail=result.summary,
+                retry_after_s=result.retry_after_s,
+            )
         if record.exit_code == BLOCKED and result.blocker is not None:
-            return Verdict(success=False, reason="blocked", detail=result.blocker.question.splitlines()[0])
+            return Verdict(
+                success=False, reason="blocked", detail=result.blocker.question.splitlines()[0]
+            )
     return Verdict(success=False, reason=record.reason, detail=record.error or _observed(record))
 
 
