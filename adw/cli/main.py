@@ -92,6 +92,7 @@ def main(args: list[str], nursery: Any = None) -> int:
         The exit code of docs/reference/exit-codes.md.
     """
     as_json = "--json" in args
+    args = args or ["--help"]
     from adw.errors import AdwError, EnvironmentFault, ExitCode, UsageError
 
     try:
@@ -99,7 +100,7 @@ def main(args: list[str], nursery: Any = None) -> int:
     except AdwError as error:
         return print_error(error, as_json=as_json)
     except click.UsageError as error:
-        found = UsageError(detail=_lower(error.format_message()), fix=_help_of(error))
+        found = UsageError(detail=_detail_of(error), fix=_help_of(error))
         return print_error(found, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -125,6 +126,11 @@ def _bug(args: list[str]) -> int:
     )
     sys.stderr.write(f"  at: adw {words}\n  hint: report it with the lines above\n")
     return ExitCode.BUG
+
+
+def _detail_of(error: click.UsageError) -> str:
+    text = error.format_message()  # a whole help page where a group lacks its command
+    return "a command is missing" if "\n" in text else _lower(text)
 
 
 def _lower(text: str) -> str:
