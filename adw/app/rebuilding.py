@@ -70,11 +70,23 @@ def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
         graph=found.graph,
         board=found.board,
         running=bool(found.running),
-        tree_end=None,
+        tree_end=_tree_end(run_dir, found),
     )
     view = publish.view_head(facts, found.decision)
     view["phases"] = json.loads(found.board.encoded())
     return view, json.loads(found.data)
+
+
+def _tree_end(run_dir: str, found: Computed) -> str | None:
+    """How the latest attempt's supervisor ends its tree."""
+    tried = [(e.phase, e.attempt) for e in found.state.phase_history if e.attempt]
+    tried += [(live.phase, live.attempt) for live in found.running]
+    for phase, attempt in reversed(tried):
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", f"{phase}-{attempt}"))
+        line = attempts.find(lines, "supervisor")
+        if line:
+            return str(line.get("tree_end"))
+    return None
 
 
 def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBoard:
