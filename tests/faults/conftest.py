@@ -1,6 +1,6 @@
 """Grounds for the fault tests, ended whatever happens; both ways to end a process tree."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,18 @@ def mode(request: pytest.FixtureRequest) -> str:
     if request.param == "cgroup" and cgroups.base() is None:
         pytest.skip("no control group can be made here (version 2, writable)")
     return str(request.param)
+
+
+def swept(values: Iterable[Any], *kept: Any) -> list[Any]:
+    """Parameters of which the plain suite tries `kept` only, and the sweeps all."""
+    return [
+        value if value in kept else pytest.param(*_row(value), marks=pytest.mark.sweep)
+        for value in values
+    ]
+
+
+def _row(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def disable(mode: str) -> dict[str, str]:

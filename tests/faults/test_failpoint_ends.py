@@ -7,7 +7,7 @@ import pytest
 
 from adw import failpoints
 from adw.store.state import load_state
-from tests.faults.conftest import MakeGround
+from tests.faults.conftest import MakeGround, swept
 from tests.support.ground import Ground, phase
 
 OF_REQUESTS: Final = {"request.applied", "request.moved"}
@@ -45,7 +45,16 @@ def unkilled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return end
 
 
-@pytest.mark.parametrize("name", sorted(failpoints.NAMES - OF_REQUESTS))
+@pytest.mark.parametrize(
+    "name",
+    swept(
+        sorted(failpoints.NAMES - OF_REQUESTS),
+        "create.before_rename",
+        "packet.handed_over",
+        "state.after_rename",
+        "shim.exit_written",
+    ),
+)
 def test_case_B19_killed_at_a_failpoint_a_run_ends_the_same(
     name: str, make_ground: MakeGround, unkilled: dict[str, Any]
 ) -> None:

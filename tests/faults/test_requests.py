@@ -1,5 +1,6 @@
 """What people ask of a run is done once, whoever dies between the asking and the telling."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from adw import failpoints
 from adw.store import requests, runs
 from adw.store.state import load_state
-from tests.faults.conftest import MakeGround
+from tests.faults.conftest import MakeGround, swept
 from tests.faults.test_failpoint_ends import OF_REQUESTS
 from tests.support.ground import WAIT, Done, Ground, Process, dead, phase
 from tests.support.wait import until
@@ -110,7 +111,10 @@ def test_state_set_reaches_the_state_while_a_phase_runs(make_ground: MakeGround)
 # --- while it waits, and while nobody is there -------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "exit_code"), [("cancel", 1), ("pause", 6), ("state_set", None)])
+@pytest.mark.parametrize(
+    ("kind", "exit_code"),
+    swept([("cancel", 1), ("pause", 6), ("state_set", None)], ("state_set", None)),
+)
 def test_a_waiting_run_takes_a_request_at_once(
     make_ground: MakeGround, kind: str, exit_code: int | None
 ) -> None:
@@ -126,7 +130,7 @@ def test_a_waiting_run_takes_a_request_at_once(
     assert reasons == (["exit"] if kind == "pause" else ["exit", "cancelled"])
 
 
-@pytest.mark.parametrize("kind", ["cancel", "state_set"])
+@pytest.mark.parametrize("kind", swept(["cancel", "state_set"], "cancel"))
 def test_without_an_orchestrator_whoever_asks_applies_it(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -160,8 +164,14 @@ def test_without_an_orchestrator_there_is_nothing_to_pause(make_ground: MakeGrou
 # --- kills between the asking and the move ------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", sorted(requests.KINDS))
-@pytest.mark.parametrize("point", sorted(OF_REQUESTS))
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    swept(
+        itertools.product(sorted(requests.KINDS), sorted(OF_REQUESTS)),
+        ("cancel", "request.applied"),
+        ("state_set", "request.moved"),
+    ),
+)
 def test_an_orchestrator_killed_around_the_move_applies_it_once(
     make_ground: MakeGround, kind: str, point: str
 ) -> None:
@@ -179,8 +189,10 @@ def test_an_orchestrator_killed_around_the_move_applies_it_once(
     assert [e[0] for e in cancelled] == (["build"] if kind == "cancel" else [])
 
 
-@pytest.mark.parametrize("kind", ["cancel", "state_set"])
-@pytest.mark.parametrize("point", FATAL)
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    swept(itertools.product(["cancel", "state_set"], FATAL), ("cancel", "state.after_rename")),
+)
 def test_an_asker_killed_while_it_applies_leaves_a_request_that_is_applied_once(
     make_ground: MakeGround, kind: str, point: str
 ) -> None:
@@ -197,7 +209,7 @@ def test_an_asker_killed_while_it_applies_leaves_a_request_that_is_applied_once(
     assert_one_cancel(ground, kind)
 
 
-@pytest.mark.parametrize("kind", sorted(requests.KINDS))
+@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "cancel"))
 def test_an_asker_killed_after_the_asking_is_answered_all_the_same(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -210,7 +222,7 @@ def test_an_asker_killed_after_the_asking_is_answered_all_the_same(
     assert_applied_once(ground, kind)
 
 
-@pytest.mark.parametrize("kind", sorted(requests.KINDS))
+@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "pause"))
 def test_a_request_whose_asker_and_holder_both_died_is_handled_first_by_resume(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -276,7 +288,7 @@ def test_case_A4_of_two_processes_with_100_requests_each_none_is_lost(
     assert not runs.held(str(ground.run_dir))
 
 
-@pytest.mark.parametrize("kind", sorted(requests.KINDS))
+@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "cancel"))
 def test_a_phase_cannot_ask_anything_of_its_own_run(make_ground: MakeGround, kind: str) -> None:
     asked = " ".join([sys.executable, "-m", "adw", *words(kind, '"$ADW_ID"')])
     text = f'code=0; {asked} 2> "$GROUND/said" || code=$?; echo $code > "$GROUND/code"'

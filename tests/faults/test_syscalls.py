@@ -19,7 +19,7 @@ from tests.faults.kill_points import Killing, Point, needs_strace
 from tests.support.ground import Done, Ground, phase
 
 SEED: Final = 20261130
-SAMPLE: Final = {"orchestrator": 10, "nursery": 2, "supervisor": 5, "git": 4}
+SAMPLE: Final = {"orchestrator": 4, "nursery": 1, "supervisor": 2, "git": 2}
 PHASES: Final = {
     "build": phase('echo "$ADW_CHILD" > made.txt'),
     "commit": {"use": "commit", "needs": ["build"]},
