@@ -88,7 +88,8 @@ class Seen(PhaseBoard):
         """Take an event over."""
         phase = event["stage"]
         if event["event"] in {"child_launched", "child_adopted"}:
-            self._latest_of[phase] = {"started_at": event["ts"], "ended_at": None}
+            attempt = {"attempt": event["attempt"], "started_at": event["ts"], "ended_at": None}
+            self._latest_of[phase] = attempt
         elif event["event"] == "child_completed" and phase in self._latest_of:
             self._latest_of[phase]["ended_at"] = event["ts"]
 
