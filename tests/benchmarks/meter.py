@@ -32,7 +32,8 @@ class Run:
     cpu_s: float
     """Of the command and all its descendants, those too that outlived it."""
     peak_mb: float
-    """Largest resident set of any one of these processes."""
+    """Largest resident set of any one of these processes; never below that of this one, which
+    the kernel counts in since the command was started from it."""
     exit_code: int
     started_ns: int
     """Wall clock."""
