@@ -183,8 +183,9 @@ class ResumeChoice(UsageError):
     """`adw resume` without an ID, and not exactly one interrupted run."""
 
     code = "resume.choice"
-    text = "{count} runs can be resumed, one is expected: {matches}"
-    hint = "adw resume ID, or adw resume --all"
+    text = "{count} interrupted runs, one is expected"
+    why = "not over: {matches}"
+    hint = "adw resume ID, or adw resume --all for the interrupted ones"
 
 
 # --- definitions -------------------------------------------------------------------------

@@ -18,14 +18,16 @@ CONFIG: Final = """\
 
 # env:                   # environment variables of every phase
 #   CI: "1"
+#   AGENT: my-agent      # what the workflow `sdlc`, which comes with adw, calls to plan and build,
+#   TEST: make test      # and what it calls to test
 # env_pass: [NODE_*]     # what phases inherit beyond PATH, HOME and the like
 """
 
 WORKFLOW: Final = """\
 # Plan, build, test and commit one issue. The commands here are stand-ins: put yours in their place.
-# `adw validate` checks this file, `adw graph sdlc` draws it.
+# `adw validate` checks this file, `adw graph example` draws it.
 schema_version: 1
-name: sdlc
+name: example
 description: Plan, build, test and commit one issue.
 defaults: {timeout: 30m}
 phases:
@@ -57,7 +59,7 @@ Replace this text by what is wanted, and say how it can be seen that it is done.
 
 FILES: Final[Mapping[str, str]] = {
     "adw.yaml": CONFIG,
-    "workflows/sdlc.yaml": WORKFLOW,
+    "workflows/example.yaml": WORKFLOW,
     "issues/1.md": ISSUE,
 }
 

@@ -6,7 +6,6 @@ follow each other faster than anybody reads: readers see by the digest in latest
 not fit the state yet, and look again.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from adw.core.graph import Graph
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
 from adw.model.state import ADWStateData
 from adw.store import files
+from adw.store.encoding import json_bytes, text_bytes
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -36,6 +36,8 @@ class Facts:
     board: PhaseBoard
     running: bool
     tree_end: str | None
+    base: str | None
+    """Commit that the branch started from."""
 
 
 class Views:
@@ -86,6 +88,7 @@ def _replace_views(session: "Session", decision: Decision) -> None:
         board=session.board,
         running=bool(session.running()),
         tree_end=session.parts.supervision.tree_end,
+        base=session.parts.run_info.get("base"),
     )
     head = view_head(facts, decision)
     session.reason = head["reason"]
@@ -94,7 +97,7 @@ def _replace_views(session: "Session", decision: Decision) -> None:
     state = session.state
     view = {**head, "branch": state.branch_name, "worktree": state.worktree_path}
     text = run_response(view, session.board.counts(), notes(facts))
-    files.replace(os.path.join(session.run_dir, "RESPONSE.md"), text.encode(), sync=False)
+    files.replace(os.path.join(session.run_dir, "RESPONSE.md"), text_bytes(text), sync=False)
 
 
 def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
         "closing": decision.closing,
         "reason": reason(facts, decision),
         "until": clock.stamp(decision.wake_at) if decision.wake_at is not None else None,
-        "next_action": next_action(status, state.adw_id, state.branch_name),
+        "next_action": next_action(status, state, facts.base),
         "tree_end": facts.tree_end,
         "isolation": "none",
         "updated_at": clock.stamp(),
@@ -123,7 +126,7 @@ def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
 
 def latest_bytes(head: dict[str, Any], phases: bytes) -> bytes:
     """The bytes of latest.json."""
-    start = json.dumps(head, ensure_ascii=False, indent=1)[:-2].encode()
+    start = json_bytes(head, indent=1)[:-2]
     return start + b',\n "phases": ' + phases + b"\n}\n"
 
 
@@ -135,8 +138,19 @@ def reason(facts: Facts, decision: Decision) -> str | None:
     for name in facts.graph.phases:
         last = (facts.board.attempts(name) or [{}])[-1]
         if facts.board.status(name) == wanted or last.get("reason") == wanted:
-            return phase_line(facts, name)
+            return phase_line(facts, name) + _given_up(decision, name)
     return None
+
+
+def _given_up(decision: Decision, name: str) -> str:
+    """Why no retry or repair is left, where that is not plain."""
+    view = decision.phases.get(name)
+    words = {
+        "no_progress": "; the same failure three times, so repairs stop",
+        "rounds": "; no repair round is left",
+        "lost": "; its supervisor died three times",
+    }
+    return words.get(str(view.detail), "") if view is not None else ""
 
 
 def phase_line(facts: Facts, name: str) -> str:

@@ -14,7 +14,7 @@ from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.graph import Graph
 from adw.core.view import PhaseBoard
 from adw.model.state import ADWStateData
-from adw.store import attempts
+from adw.store import attempts, files
 from adw.store.state import load_state
 
 
@@ -71,6 +71,7 @@ def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
         board=found.board,
         running=bool(found.running),
         tree_end=_tree_end(run_dir, found),
+        base=read_info(run_dir).get("base"),
     )
     view = publish.view_head(facts, found.decision)
     view["phases"] = json.loads(found.board.encoded())
@@ -136,3 +137,18 @@ def bare_graph(state: ADWStateData) -> Graph:
     names = list(dict.fromkeys(entry.phase for entry in state.phase_history))
     phases = {name: Phase(name) for name in names}
     return Graph("unknown", phases, tuple(names), 1, {}, {}, {})
+
+
+def read_info(run_dir: str) -> dict[str, Any]:
+    """run.json, or what is known without it (a state that was written elsewhere)."""
+    unknown: dict[str, Any] = {
+        "number": None,
+        "title": os.path.basename(run_dir),
+        "labels": [],
+        "issue_class": None,
+    }
+    try:
+        found = json.loads(files.read(os.path.join(run_dir, "run.json")))
+    except (OSError, ValueError):
+        return {"issue": unknown, "base": None}
+    return found if isinstance(found.get("issue"), dict) else {**found, "issue": unknown}

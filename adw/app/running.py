@@ -5,7 +5,8 @@ import os
 from adw.app import chaining, define
 from adw.app.creating import RunOptions, create, fresh_id, make_plan
 from adw.app.places import Places, refuse_inside
-from adw.app.sitting import Host, Sitting, Work, read_info
+from adw.app.rebuilding import read_info
+from adw.app.sitting import Host, Sitting, Work
 from adw.errors import UnknownName, UsageError
 from adw.ids import is_id
 from adw.store import definitions, runs

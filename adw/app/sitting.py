@@ -1,6 +1,5 @@
 """One sitting at a run, from the held lock to the end: prepare, open, drive, leave."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +11,14 @@ from adw.app import chaining, define, world
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
 from adw.app.places import Places
-from adw.app.rebuilding import bare_graph
+from adw.app.rebuilding import bare_graph, read_info
 from adw.app.session import Reporter, Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Fold, decide, only_marks, resume_marks
 from adw.engine import Outcome, drive
 from adw.errors import ExitCode
 from adw.model.state import ADWStateData
-from adw.store import files, runs
+from adw.store import runs
 from adw.store.runs import RunLock
 from adw.store.state import StateFile
 from adw.supervise.local import LocalSupervision
@@ -220,21 +219,6 @@ class Interrupted(Exception):
         super().__init__(adw_id, number)
         self.adw_id = adw_id
         self.number = number
-
-
-def read_info(run_dir: str) -> dict[str, Any]:
-    """run.json, or what is known without it (a state that was written elsewhere)."""
-    unknown: dict[str, Any] = {
-        "number": None,
-        "title": os.path.basename(run_dir),
-        "labels": [],
-        "issue_class": None,
-    }
-    try:
-        found = json.loads(files.read(os.path.join(run_dir, "run.json")))
-    except (OSError, ValueError):
-        return {"issue": unknown, "base": None}
-    return found if isinstance(found.get("issue"), dict) else {**found, "issue": unknown}
 
 
 def definition_of(run_dir: str, state: ADWStateData) -> Definition:

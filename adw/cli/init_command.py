@@ -14,5 +14,5 @@ def command() -> int:
     done = init(places_here().repo.root)
     show([f"wrote  {name}" for name in done.new])
     show([f"exists {name}" for name in done.kept])
-    show(["next: adw run sdlc 1"] if done.new else ["nothing to do"])
+    show(["next: adw run example 1"] if done.new else ["nothing to do"])
     return 0

@@ -59,9 +59,17 @@ def _interrupted(places: Any) -> list[str]:
 
 
 def _the_one(places: Any) -> str:
+    """The only interrupted run, else the only one that is not over."""
+    from adw.app.reading import listing
     from adw.errors import ResumeChoice
 
-    found = _interrupted(places)
-    if len(found) != 1:
-        raise ResumeChoice(count=len(found), matches=", ".join(found) or "none")
-    return os.path.join(places.agents_dir, found[0])
+    found = listing(places.agents_dir)["runs"]
+    interrupted: list[str] = [run["adw_id"] for run in found if run["status"] == "interrupted"]
+    if len(interrupted) == 1:
+        return os.path.join(places.agents_dir, interrupted[0])
+    stopped = [
+        f"{run['adw_id']} ({run['status']})"
+        for run in found
+        if run["status"] in {"interrupted", "failed", "held", "cancelled"}
+    ]
+    raise ResumeChoice(count=len(interrupted), matches=", ".join(stopped) or "none")

@@ -90,7 +90,7 @@ def _phases(view: dict[str, Any]) -> list[str]:
         rows.append(
             (
                 phase["phase"],
-                phase["status"],
+                "not needed" if _uncalled(view, phase) else phase["status"],
                 last.get("attempt"),
                 instant(last.get("started_at")),
                 took(last, running=phase["status"] == "running"),
@@ -98,6 +98,12 @@ def _phases(view: dict[str, Any]) -> list[str]:
             )
         )
     return columns(("PHASE", "STATUS", "ATTEMPT", "STARTED", "TOOK", "REASON"), rows)
+
+
+def _uncalled(view: dict[str, Any], phase: dict[str, Any]) -> bool:
+    """Whether it is a repair phase of a run that succeeded without it."""
+    pending: bool = phase["status"] == "pending" and not phase["attempts"]
+    return pending and view["status"] == "succeeded"
 
 
 def _reason(last: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from adw.core.decide import Decision, PhaseView
 from adw.core.graph import Graph
-from adw.model.state import FREE, HELD, HistoryEntry
+from adw.model.state import FREE, HELD, ADWStateData, HistoryEntry
 
 SCHEMA_VERSION: Final = 1
 _FROM_DECISION: Final = {
@@ -123,7 +123,9 @@ class PhaseBoard:
                 "status": self._status.get(name, "pending"),
                 "attempts": self._attempts[name],
             }
-            self._fragments[name] = json.dumps(fragment, ensure_ascii=False).encode()
+            self._fragments[name] = json.dumps(fragment, ensure_ascii=False).encode(
+                "utf-8", "backslashreplace"
+            )
         self._stale.clear()
         return b"[" + b",\n".join(self._fragments[name] for name in self._graph.phases) + b"]"
 
@@ -168,10 +170,20 @@ def run_status(closing: str | None, *, waiting: bool, running: bool) -> str:
     return "held" if waiting and not running else "running"
 
 
-def next_action(status: str, adw_id: str, branch: str | None) -> str:
-    """The one thing to do now, as a command."""
+def next_action(status: str, state: ADWStateData, base: str | None) -> str:
+    """The one thing to do now, as a command.
+
+    Args:
+        status: Of the run.
+        state: Its state.
+        base: Commit that its branch started from.
+    """
     if status == "running":
-        return f"adw watch {adw_id}"
-    if status == "succeeded":
-        return f"git log -p -1 {branch}" if branch else f"adw history {adw_id}"
-    return f"adw resume {adw_id}"
+        return f"adw watch {state.adw_id}"
+    if status != "succeeded":
+        return f"adw resume {state.adw_id}"
+    last = next((e.commit for e in reversed(state.phase_history) if e.commit), None)
+    if last and last != base:
+        since = f"{base[:12]}.." if base else "-1 "
+        return f"git log -p {since}{state.branch_name}"
+    return f"cd $(adw path {state.adw_id}) && git status"

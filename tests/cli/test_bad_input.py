@@ -38,7 +38,7 @@ def _written(adw: Adw) -> list[str]:
         (("run", "w", "0"), "0 is not in the range"),
         (("resume", "cc73faf1"), "unknown run `cc73faf1`"),
         (("resume", "../../etc"), "`../../etc` is not an ADW ID"),
-        (("resume",), "0 runs can be resumed"),
+        (("resume",), "0 interrupted runs, one is expected"),
         (("statsu",), "unknown command `statsu`"),
         (("run", "w", "47", "--nope"), "no such option"),
     ],

@@ -6,18 +6,18 @@ from tests.cli.handmade import call
 from tests.support.adw import Adw
 from tests.support.repo import make_repo
 
-WROTE = "wrote  adw.yaml\nwrote  workflows/sdlc.yaml\nwrote  issues/1.md\n"
-NEXT = "next: adw run sdlc 1\n"
+WROTE = "wrote  adw.yaml\nwrote  workflows/example.yaml\nwrote  issues/1.md\n"
+NEXT = "next: adw run example 1\n"
 
 
 def test_what_it_writes_is_valid_and_runs(tmp_path: Path) -> None:
     adw = Adw(tmp_path)
 
     adw.run("init").stdout(WROTE + NEXT).stderr("").ok()
-    adw.run("validate").stdout("workflows/sdlc.yaml: valid (4 phases)\nadw.yaml: valid\n").stderr(
+    adw.run("validate").stdout("workflows/example.yaml: valid (4 phases)\nadw.yaml: valid\n").stderr(
         ""
     ).ok()
-    adw.run("run", "sdlc", "1", "--json").ok()
+    adw.run("run", "example", "1", "--json").ok()
 
     log = adw.repo.git("log", "--format=%s", "--all")
     assert "Say hello" in log
@@ -31,18 +31,18 @@ def test_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
 
     assert (said.code, said.err) == (0, "")
     assert said.out == (
-        "exists adw.yaml\nexists workflows/sdlc.yaml\nexists issues/1.md\nnothing to do\n"
+        "exists adw.yaml\nexists workflows/example.yaml\nexists issues/1.md\nnothing to do\n"
     )
 
 
 def test_what_exists_is_never_overwritten_whatever_it_is(tmp_path: Path) -> None:
     repo = make_repo(tmp_path, {"adw.yaml": "ports: none\n"})
     (tmp_path / "workflows").mkdir()
-    (tmp_path / "workflows" / "sdlc.yaml").symlink_to("nowhere")
+    (tmp_path / "workflows" / "example.yaml").symlink_to("nowhere")
 
     said = call(repo, "init")
 
-    assert said.out == ("wrote  issues/1.md\nexists adw.yaml\nexists workflows/sdlc.yaml\n" + NEXT)
+    assert said.out == ("wrote  issues/1.md\nexists adw.yaml\nexists workflows/example.yaml\n" + NEXT)
     assert (tmp_path / "adw.yaml").read_text() == "ports: none\n"
     assert not (tmp_path / "nowhere").exists()
 

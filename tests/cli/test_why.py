@@ -57,10 +57,11 @@ def test_an_unstarted_phase_names_what_it_waits_for(repo: Repo) -> None:
 
 
 def test_a_run_that_succeeded_needs_no_explanation(repo: Repo) -> None:
+    base = repo.head()
     made_run(repo, handmade.done())
 
     assert call(repo, "why", ID).out == (
-        f"run {ID}: succeeded\n\nnext: git log -p -1 bug-47-{ID}-mend-it\n"
+        f"run {ID}: succeeded\n\nnext: git log -p {base[:12]}..bug-47-{ID}-mend-it\n"
     )
 
 

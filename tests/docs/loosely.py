@@ -1,6 +1,6 @@
 """Comparing output shown in a document with what a command printed.
 
-Lines may be left out. Names of runs, instants, durations and process ids may differ, and `…`
+Lines may be left out. Names of runs and commits, instants, durations and process ids may differ, and `…`
 stands for anything.
 """
 
@@ -9,6 +9,7 @@ from typing import Final
 
 _LOOSE: Final = {
     r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])": "<id>",
+    r"(?<![0-9a-f])[0-9a-f]{12}(?=\.\.)": "<commit>",
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ": "<time>",
     r"\d+\.\d s": "<n> s",
     r"\b(process|kill -9) \d+": r"\1 <pid>",

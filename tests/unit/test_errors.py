@@ -69,8 +69,9 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
         {"count": 2, "matches": "cc73faf1, d0a4b7e9"},
         2,
         (
-            "error: 2 runs can be resumed, one is expected: cc73faf1, d0a4b7e9\n"
-            "  hint: adw resume ID, or adw resume --all"
+            "error: 2 interrupted runs, one is expected\n"
+            "  why: not over: cc73faf1, d0a4b7e9\n"
+            "  hint: adw resume ID, or adw resume --all for the interrupted ones"
         ),
     ),
     errors.WorkflowError: (
