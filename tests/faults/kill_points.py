@@ -35,6 +35,7 @@ CHANGING: Final = (
 
 _LINE: Final = re.compile(r"^(?:(\d+) +)?(\w+)\((.*)$")
 _ONLY_IF: Final = {"openat": "O_CREAT", "fcntl": "_SETLK"}
+_SHOWN: Final = 160  # characters of a call
 _LAUNCHER: Final = str(Path(__file__).with_name("traced_adw.py"))
 
 
@@ -44,6 +45,8 @@ class Point(NamedTuple):
     process: str
     call: str
     k: int
+    text: str = ""
+    """The call as strace showed it, shortened."""
 
 
 def needs_strace() -> None:
@@ -150,7 +153,7 @@ def _await_attached(tracer: Process) -> None:
 def _points(process: str, trace: Path) -> list[Point]:
     """All calls of a trace that change something, with their number among those of their name."""
     seen: Counter[tuple[str, str]] = Counter()
-    found: dict[Point, None] = {}
+    found: dict[tuple[str, str, int], Point] = {}
     for line in trace.read_text("utf-8", "replace").splitlines():
         call = _LINE.match(line)
         if call is None:
@@ -159,5 +162,6 @@ def _points(process: str, trace: Path) -> list[Point]:
         seen[pid, name] += 1
         # A failed execve is the search of PATH; the first one is before the process is itself.
         if _ONLY_IF.get(name, "") in rest and (name, seen[pid, name]) != ("execve", 1):
-            found[Point(process, name, seen[pid, name])] = None
-    return list(found)
+            point = Point(process, name, seen[pid, name], f"{name}({rest[:_SHOWN]}")
+            found.setdefault(point[:3], point)
+    return list(found.values())
