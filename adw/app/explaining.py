@@ -116,18 +116,8 @@ def _phase(run_dir: str, case: Case, name: str) -> dict[str, Any]:
 
 def tail(attempt_dir: str) -> list[str]:
     """The last lines of stderr, or of stdout where that is empty; as they are, not escaped."""
-    for name in ("stderr.log", "stdout.log"):
-        try:
-            with open(os.path.join(attempt_dir, name), "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - TAIL_BYTES))
-                data = file.read(TAIL_BYTES)
-        except OSError:
-            continue
-        if data.strip():
-            lines = data.decode("utf-8", "replace").rstrip().split("\n")
-            return [line.rstrip("\r") for line in lines[-TAIL_LINES:]]
-    return []
+    text = attempts.log_tail(attempt_dir, TAIL_BYTES).rstrip()
+    return [line.rstrip("\r") for line in text.split("\n")[-TAIL_LINES:]] if text else []
 
 
 def _case(run_dir: str) -> Case:

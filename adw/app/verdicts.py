@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from adw.core.decide import Live
 from adw.core.graph import Graph
 from adw.core.interfaces import ExitRecord, Supervision, Workspace
-from adw.core.outcome import Verdict, judge, settable
+from adw.core.outcome import Verdict, judge, one_line, settable
 from adw.errors import Survivor, WorktreeError
 from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
@@ -48,11 +48,15 @@ class Judge:
         self._none_alive(child, record.survivors)
         result = self._result(child)
         verdict = judge(record, result, stopped_as)
+        if verdict.detail is not None:
+            verdict = replace(verdict, detail=one_line(verdict.detail))
         if verdict.success:
             verdict = self._unmet(live, child) or verdict
         if not verdict.success or not isinstance(result, Result):
             return verdict, {}
         fields = settable(result, state)
+        if not isinstance(fields, str):
+            fields = self._there(fields)
         if isinstance(fields, str):
             return Verdict(success=False, reason="result_invalid", detail=fields), {}
         return verdict, fields
@@ -83,9 +87,16 @@ class Judge:
                 first = self._launch(f"{phase}-{entry.attempt}").get("before") or first
         return first or self.worktree.fingerprint()
 
+    def _there(self, fields: dict[str, Any]) -> dict[str, Any] | str:
+        """The fields, or what they name that is not in the worktree: a claim is not a fact."""
+        plan = fields.get("plan_file")
+        if plan and not os.path.isfile(os.path.join(self.worktree.path, plan)):
+            return "`plan_file` names no file of the worktree"
+        return fields
+
     def tail(self, child: str) -> str:
         """The end of what an attempt printed: stderr, or stdout where that is empty."""
-        return log_tail(self._folder(child), TAIL_BYTES)
+        return attempts.log_tail(self._folder(child), TAIL_BYTES)
 
     def _unmet(self, live: Live, child: str) -> Verdict | None:
         """The first built-in post-condition that does not hold after exit 0."""
@@ -120,18 +131,3 @@ class Judge:
         if survivors:
             pids = ", ".join(map(str, survivors))
             raise Survivor(child_id=child, pids=pids, adw_id=os.path.basename(self.run_dir))
-
-
-def log_tail(attempt_dir: str, size: int) -> str:
-    """The last `size` bytes of stderr.log, or of stdout.log where it is empty."""
-    for name in ("stderr.log", "stdout.log"):
-        try:
-            with open(os.path.join(attempt_dir, name), "rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(0, end - size))
-                data = file.read(size)
-        except OSError:
-            continue
-        if data.strip():
-            return data.decode("utf-8", "replace")
-    return ""

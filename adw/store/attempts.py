@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from adw import failpoints
 from adw.store import files
+from adw.store.encoding import json_bytes, text_bytes
 
 FILE: Final = "attempt.jsonl"
 LIMIT: Final = 1 << 20  # bytes; a handful of lines, each under 2 KB
@@ -55,7 +56,7 @@ def write_packet(run_dir: str, child_id: str, task: str, launch: Mapping[str, An
     files.make_dir(child_dir)
     files.make_dir(os.path.join(child_dir, "artifacts"))
     files.make_dir(attempt_dir)
-    files.create(os.path.join(child_dir, "TASK.md"), task.encode(), sync=False)
+    files.create(os.path.join(child_dir, "TASK.md"), text_bytes(task), sync=False)
     fd = files.open_append(os.path.join(attempt_dir, FILE), new=True)
     held = files.lock(fd)
     assert held, "a new file's lock is free"
@@ -66,7 +67,7 @@ def write_packet(run_dir: str, child_id: str, task: str, launch: Mapping[str, An
 
 def encode(line: Mapping[str, Any]) -> bytes:
     """One line without its newline."""
-    return json.dumps(line, ensure_ascii=False).encode()
+    return json_bytes(line)
 
 
 def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
@@ -128,3 +129,18 @@ def remove(run_dir: str, child_id: str) -> None:
         path = os.path.join(run_dir, kind, child_id)
         if os.path.isdir(path):
             files.remove_tree(path)
+
+
+def log_tail(attempt_dir: str, size: int) -> str:
+    """The last `size` bytes of stderr.log, or of stdout.log where it is empty."""
+    for name in ("stderr.log", "stdout.log"):
+        try:
+            with open(os.path.join(attempt_dir, name), "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - size))
+                data = file.read(size)
+        except OSError:
+            continue
+        if data.strip():
+            return data.decode("utf-8", "replace")
+    return ""

@@ -199,6 +199,8 @@ def _writes_result(world: World, text: str) -> type[FakeSupervision]:
 
 def test_case_A5_a_result_and_its_entry_reach_the_state_in_one_rename(tmp_path: Path) -> None:
     world = World(tmp_path, phase("plan"), phase("build", ("plan",)))
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "p.md").write_text("the plan")
     text = '{"state": {"plan_file": "specs/p.md"}}'
     world.supervision = _writes_result(world, text)()
     seen: list[tuple[object, int]] = []
