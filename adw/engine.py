@@ -35,11 +35,12 @@ def drive(run: RunRecord, supervision: Supervision, clock: Ticker, *, wait: bool
         wait: Sleep until a known instant; otherwise return with `wake_at`.
     """
     ended: Sequence[Ended] = ()
+    asked: set[tuple[str, str]] = set()
     while True:
         for each in ended:
             run.record(each)
         wish = run.wish()
-        decision, specs = _start(run, supervision, clock, wish)
+        decision, specs = _start(run, supervision, clock, wish, asked)
         over = [each.child_id for each in ended]
         run.commit(lambda over=over: supervision.await_durable(over))  # type: ignore[misc]
         for spec in specs:
@@ -71,16 +72,20 @@ def admit(graph: Graph, running: Sequence[Live], starts: Sequence[Start]) -> lis
 
 
 def _start(
-    run: RunRecord, supervision: Supervision, clock: Ticker, wish: str | None
+    run: RunRecord,
+    supervision: Supervision,
+    clock: Ticker,
+    wish: str | None,
+    asked: set[tuple[str, str]],
 ) -> tuple[Decision, list[LaunchSpec]]:
-    """Decide until nothing is left to record, and hand the starts over."""
+    """Decide until nothing is left to record, and hand the starts over; `asked` as `_stop_all`."""
     specs: list[LaunchSpec] = []
     while True:
         if wish == "cancel" and not run.running():
             run.record_cancel(clock.now())
         decision = run.decide(clock.now())
         if wish is not None:
-            _stop_all(run, supervision, wish)
+            _stop_all(run, supervision, wish, asked)
             return decision, specs
         for phase in decision.skips:
             run.record_skip(phase)
@@ -97,11 +102,17 @@ def _start(
             return decision, specs
 
 
-def _stop_all(run: RunRecord, supervision: Supervision, wish: str) -> None:
+def _stop_all(
+    run: RunRecord, supervision: Supervision, wish: str, asked: set[tuple[str, str]]
+) -> None:
+    """Ask once for each wish: a second time would end the grace of an attempt."""
     if wish == "pause":
         return
     for live in run.running():
-        supervision.stop(f"{live.phase}-{live.attempt}")
+        child = f"{live.phase}-{live.attempt}"
+        if (wish, child) not in asked:
+            asked.add((wish, child))
+            supervision.stop(child)
 
 
 def _wait(

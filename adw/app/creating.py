@@ -15,6 +15,7 @@ from adw.ids import new_id
 from adw.model.event import make_event
 from adw.model.state import ADWStateData, encode_head, encode_state
 from adw.store import runs
+from adw.store.encoding import json_bytes, text_bytes
 from adw.store.runs import RunLock
 
 
@@ -162,14 +163,14 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
     event = make_event("run_created", 1, now, {"entries": 0}, slots)
     return {
         "adw_state.json": encode_state(encode_head(state), []),
-        "run.json": json.dumps(info, ensure_ascii=False, indent=1).encode() + b"\n",
+        "run.json": json_bytes(info, indent=1) + b"\n",
         f"definitions/{plan.definition.id}.json": plan.snapshot.encode(),
         f"definitions/{plan.definition.id}.graph.json": json.dumps(
             plan.definition.derived()
         ).encode(),
-        "TASK.md": run_task(facts).encode(),
-        "RESPONSE.md": _first_response(adw_id, plan).encode(),
-        "state/task_history.jsonl": json.dumps(event, ensure_ascii=False).encode() + b"\n",
+        "TASK.md": text_bytes(run_task(facts)),
+        "RESPONSE.md": text_bytes(_first_response(adw_id, plan)),
+        "state/task_history.jsonl": json_bytes(event) + b"\n",
     }
 
 

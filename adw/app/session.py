@@ -26,6 +26,7 @@ from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
 from adw.store import files
+from adw.store.encoding import text_bytes
 from adw.store.history import History
 from adw.store.runs import RunLock
 from adw.store.state import StateFile
@@ -239,7 +240,7 @@ class Session:
         failpoints.hit("publish.before")
         for path, text in self._responses:
             if not os.path.exists(path):
-                files.replace(path, text.encode(), sync=False)
+                files.replace(path, text_bytes(text), sync=False)
         self._responses.clear()
         self.board.update(decision, {run.live.phase: child for child, run in self._running.items()})
         self._views.write(self, decision)

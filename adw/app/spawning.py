@@ -43,16 +43,28 @@ def detached(words: Sequence[str]) -> int:
 
 def together(commands: Sequence[Sequence[str]]) -> int:
     """Run several at once and wait for all; signals are passed on. The largest exit code."""
-    started = [subprocess.Popen([*ADW, *words], stdin=subprocess.DEVNULL) for words in commands]
+    started: list[subprocess.Popen[bytes]] = []
+    caught: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
+        caught.append(number)
         for process in started:
             if process.poll() is None:
                 process.send_signal(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
-    return max((_code(process.wait()) for process in started), default=0)
+    for words in commands:
+        # In a group of its own: the terminal signals its whole foreground group, and a second
+        # signal, passed on from here, would make a run leave at once.
+        argv = [*ADW, *words]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0)
+        started.append(process)
+        if caught:  # while it was started
+            process.send_signal(caught[-1])
+            break
+    codes = [_code(process.wait()) for process in started]
+    return max([*codes, *(128 + number for number in caught)], default=0)
 
 
 class Piped:

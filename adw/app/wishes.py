@@ -59,7 +59,8 @@ class Wishes:
         if self.signal is not None:
             os._exit(128 + number)
         self.signal = number
-        self.wish = self.wish or "signal"
+        if self.wish != "cancel":
+            self.wish = "signal"
 
     def look(self, session: "Session") -> None:
         """Take up what was asked since the last look."""

@@ -8,6 +8,7 @@ from adw.model.result import Result
 
 TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
 BLOCKED: Final = 77  # EX_NOPERM of sysexits.h
+DETAIL_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,14 @@ class Verdict:
     detail: str | None = None
     """One line for people."""
     retry_after_s: float | None = None
+
+
+def one_line(text: str) -> str:
+    """Strangers' words as one line of bounded length that steers no terminal."""
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:DETAIL_CHARS]
+    )
+    return shown if len(text) <= DETAIL_CHARS else shown + "…"
 
 
 def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> Verdict:
@@ -67,6 +76,10 @@ def settable(result: Result, state: Any) -> dict[str, Any] | str:
     plan = fields.get("plan_file", "")
     if plan.startswith("/") or ".." in plan.split("/") or "\0" in plan:
         return "`plan_file` must lie inside the worktree"
+    try:
+        state.changed(**fields)
+    except ValueError:
+        return f"the state file does not take this: {', '.join(f'`{name}`' for name in fields)}"
     return fields
 
 

@@ -1,5 +1,6 @@
 """`result.json`: what a phase says of itself; a claim, checked and size-capped before use."""
 
+import contextlib
 from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
@@ -51,5 +52,7 @@ def parse_result(data: bytes) -> Result:
     """Read a result; ValueError says what is wrong."""
     found = parse_json(data)
     if isinstance(found, dict) and isinstance(found.get("retry_after_s"), int):
-        found["retry_after_s"] = float(found["retry_after_s"])
+        # An int beyond floats is beyond the limit too: it is left for the schema to refuse.
+        with contextlib.suppress(OverflowError):
+            found["retry_after_s"] = float(found["retry_after_s"])
     return Result.model_validate(found)

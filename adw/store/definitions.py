@@ -100,7 +100,9 @@ def _path(run_dir: str, definition_id: str, infix: str = "") -> str:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def _broken(run_dir: str, path: str, reason: str) -> BrokenRun:

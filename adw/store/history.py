@@ -13,6 +13,7 @@ from typing import Any, Final
 from adw import clock
 from adw.model.event import event_fault, make_event
 from adw.store import files
+from adw.store.encoding import json_bytes
 
 PATH: Final = os.path.join("state", "task_history.jsonl")
 LIMIT: Final = 256 << 20  # bytes
@@ -49,7 +50,7 @@ class History:
         self.seq += 1
         common = {"stage": stage, "child_id": child_id, "entries": entries, "recovered": recovered}
         event = make_event(kind, self.seq, clock.stamp(), common, slots)
-        self._pending.append(json.dumps(event, ensure_ascii=False).encode())
+        self._pending.append(json_bytes(event))
 
     def flush(self) -> None:
         """Append what was added, in one write."""

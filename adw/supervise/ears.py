@@ -80,7 +80,9 @@ class Ears:
             Descriptors that were added with `hear` and have something to say.
         """
         ready = []
-        timeout_ms = None if timeout_s is None else max(0, int(timeout_s * 1000) + 1)
+        timeout_ms = (
+            None if timeout_s is None else min(max(0, int(timeout_s * 1000) + 1), frames.LONGEST_MS)
+        )
         for fd, _ in self._poll.poll(timeout_ms):
             if fd == self._wake:
                 with contextlib.suppress(BlockingIOError):

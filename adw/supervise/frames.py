@@ -16,6 +16,9 @@ from typing import Any, Final
 
 Frame = dict[str, Any]
 
+LONGEST_MS: Final = 2**31 - 1
+"""Longest sleep of one poll(2), about 24 days; whoever means more polls again."""
+
 _HEAD: Final = struct.Struct("!I")
 _FD: Final = struct.Struct("i")
 _LIMIT: Final = 64 << 20  # bytes of one frame; a spec is some kilobytes

@@ -17,7 +17,7 @@ from typing import Any, Final
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, TreeEnd
 from adw.errors import EnvironmentFault, StoreError, SuperviseError
 from adw.store import files
-from adw.supervise import nursery, procs, tree
+from adw.supervise import frames, nursery, procs, tree
 from adw.supervise.pool import NoSupervisor, Pool, Supervisor
 
 _LOCK_POLL_S: Final = 0.2  # where there is no pidfd
@@ -182,7 +182,7 @@ class LocalSupervision:
         spans = [] if ends_at is None else [max(0.0, ends_at - time.monotonic())]
         adopted = [a for a in self._running.values() if isinstance(a, _Adopted)]
         spans += [_LOCK_POLL_S if a.pidfd is None else _LOCK_LOOK_S for a in adopted]
-        return int(min(spans) * 1000) + 1 if spans else None
+        return min(int(min(spans) * 1000) + 1, frames.LONGEST_MS) if spans else None
 
     def _hear(self, timeout_ms: int | None) -> bool:
         """One poll; tells whether a wake descriptor is readable."""
