@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adw.core.decide import cut_until, only
 from adw.core.graph import Graph, from_json, to_json
-from adw.model.snapshot import Snapshot
 from adw.store import definitions
+
+if TYPE_CHECKING:
+    from adw.model.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Definition:
 
 def pin(
     file: str, source: bytes, graph: Graph, config: dict[str, Any], command: dict[str, Any]
-) -> tuple[Definition, Snapshot]:
+) -> tuple[Definition, "Snapshot"]:
     """Make the definition of a new run or of another workflow on an old one."""
     command = {**command, "path": file}
     snapshot = definitions.make_definition(file, source, config, command)

@@ -60,7 +60,7 @@ def listing(agents_dir: str) -> dict[str, Any]:
 def _short(agents_dir: str, name: str) -> dict[str, Any]:
     run_dir = os.path.join(agents_dir, name)
     try:
-        view, state = _view(run_dir)
+        view, state = _heads(run_dir) or _view(run_dir)
         return {
             "adw_id": name,
             "workflow": view["workflow"],
@@ -77,6 +77,30 @@ def _short(agents_dir: str, name: str) -> dict[str, Any]:
             "updated_at": None,
             "error": error.as_json()["error"],
         }
+
+
+def _heads(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """View and state without phases and history, which a list does not show.
+
+    None where they do not fit each other, or have not the form that adw writes.
+    """
+    data = _state_bytes(run_dir)
+    try:
+        latest = files.read(os.path.join(run_dir, _LATEST))
+        state, in_form = _head(data, b',\n  "phase_history": [')
+        view, view_in_form = _head(latest, b',\n "phases": ')
+    except (OSError, ValueError):
+        return None
+    if not (in_form and view_in_form):
+        return None
+    fits = view.get("state_sha256") == hashlib.sha256(data).hexdigest()
+    return (view, state) if fits else None
+
+
+def _head(data: bytes, rest: bytes) -> tuple[dict[str, Any], bool]:
+    """A document up to its last, long key: a raw newline cannot stand inside a JSON string."""
+    head, found, _ = data.partition(rest)
+    return (json.loads(head + b"}"), True) if found else ({}, False)
 
 
 def _view(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:

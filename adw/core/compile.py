@@ -9,6 +9,7 @@ Nothing here recurses, so a chain of 10,000 phases is as safe as one of ten.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from heapq import heappop, heappush
 from typing import Final
 
 from adw.core.graph import Graph, Phase
@@ -189,20 +190,45 @@ def _check_repair_phase(phase: Phase, owners: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _order(phases: Sequence[Phase]) -> tuple[str, ...]:
+    """Topological order, the declared one wherever needs leave a choice (Kahn, with a heap)."""
+    index = {p.name: i for i, p in enumerate(phases)}
+    needs = [set(p.needs) for p in phases]
+    left = [len(each) for each in needs]
+    users: list[list[int]] = [[] for _ in phases]
+    for i, each in enumerate(needs):
+        for need in each:
+            users[index[need]].append(i)
+    ready = [i for i, count in enumerate(left) if not count]
+    order = []
+    while ready:
+        i = heappop(ready)
+        order.append(phases[i].name)
+        for user in users[i]:
+            left[user] -= 1
+            if not left[user]:
+                heappush(ready, user)
+    if len(order) < len(phases):
+        raise _cycle([p for i, p in enumerate(phases) if left[i]], index)
+    return tuple(order)
+
+
+def _cycle(phases: Sequence[Phase], index: Mapping[str, int]) -> GraphFault:
+    """Name a cycle, which only a graph library finds without recursion in few lines.
+
+    Args:
+        phases: All that could not be ordered; a cycle is among them.
+        index: Declared positions.
+    """
     import networkx as nx
 
-    index = {p.name: i for i, p in enumerate(phases)}
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(index)
-    graph.add_edges_from((need, p.name) for p in phases for need in p.needs)
-    try:
-        return tuple(nx.lexicographical_topological_sort(graph, key=index.__getitem__))
-    except nx.NetworkXUnfeasible:
-        # along needs: each phase of the cycle needs the next one
-        cycle = [edge[0] for edge in nx.find_cycle(graph.reverse(copy=False))]
+    graph.add_nodes_from(p.name for p in phases)
+    # along needs: each phase of the cycle needs the next one
+    graph.add_edges_from((p.name, need) for p in phases for need in p.needs if need in graph)
+    cycle = [edge[0] for edge in nx.find_cycle(graph)]
     first = cycle.index(min(cycle, key=index.__getitem__))
     names = cycle[first:] + cycle[:first]
-    raise GraphFault(Kind.CYCLE, names[0], "needs", names)
+    return GraphFault(Kind.CYCLE, names[0], "needs", names)
 
 
 def _dependents(phases: Mapping[str, Phase], order: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

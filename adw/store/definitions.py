@@ -7,11 +7,13 @@ A pin is made once and never changed; which one counts is what the state's `work
 import contextlib
 import json
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adw.errors import BrokenRun
-from adw.model.snapshot import Snapshot, make_snapshot, parse_snapshot
 from adw.store import files
+
+if TYPE_CHECKING:
+    from adw.model.snapshot import Snapshot
 
 RULES: Final = {
     "command": ["command.json"],
@@ -22,8 +24,10 @@ RULES: Final = {
 
 def make_definition(
     file: str, source: bytes, config: dict[str, Any], command: dict[str, Any]
-) -> Snapshot:
+) -> "Snapshot":
     """Pin a workflow file, the resolved configuration and what one command asked for."""
+    from adw.model.snapshot import make_snapshot  # resume works from the derived form
+
     contents = {
         f"workflow/{os.path.basename(file)}": source,
         "config.json": _json(config),
@@ -32,7 +36,7 @@ def make_definition(
     return make_snapshot("adw-workflow", RULES, contents)
 
 
-def save_definition(run_dir: str, definition: Snapshot) -> None:
+def save_definition(run_dir: str, definition: "Snapshot") -> None:
     """Store a pin; one that is there already is the same, by its id."""
     path = _path(run_dir, definition.id)
     if os.path.lexists(path):
@@ -47,12 +51,14 @@ def save_definition(run_dir: str, definition: Snapshot) -> None:
     files.sync_dir(os.path.dirname(path))
 
 
-def load_definition(run_dir: str, definition_id: str) -> Snapshot:
+def load_definition(run_dir: str, definition_id: str) -> "Snapshot":
     """Read and check a pin.
 
     Raises:
         BrokenRun: It is missing, damaged, or not the one that its name says.
     """
+    from adw.model.snapshot import parse_snapshot
+
     path = _path(run_dir, definition_id)
     try:
         found = parse_snapshot(files.read(path))
@@ -64,7 +70,7 @@ def load_definition(run_dir: str, definition_id: str) -> Snapshot:
     return found
 
 
-def workflow_source(definition: Snapshot) -> tuple[str, bytes]:
+def workflow_source(definition: "Snapshot") -> tuple[str, bytes]:
     """The pinned workflow file: its name and its bytes."""
     for path, file in definition.files.items():
         if file.component == "workflow":
@@ -73,7 +79,7 @@ def workflow_source(definition: Snapshot) -> tuple[str, bytes]:
     raise ValueError(message)
 
 
-def load_json(definition: Snapshot, name: str) -> dict[str, Any]:
+def load_json(definition: "Snapshot", name: str) -> dict[str, Any]:
     """`config.json` or `command.json` of a pin."""
     found: dict[str, Any] = json.loads(definition.files[name].data())
     return found
