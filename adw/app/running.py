@@ -10,7 +10,7 @@ from adw.app.sitting import Host, Sitting, Work
 from adw.errors import UnknownName, UsageError
 from adw.ids import is_id
 from adw.store import definitions, runs
-from adw.store.state import StateFile, load_state
+from adw.store.state import StateFile, load_again, load_state
 from adw.workspace.repository import hide, notice
 
 
@@ -49,9 +49,9 @@ def resume(
         StateError: Its state is damaged; nothing was touched.
     """
     refuse_inside(run_dir, "resume")
-    load_state(run_dir)
+    seen = load_state(run_dir)
     lock = runs.open_run(run_dir)
-    state, data = load_state(run_dir)
+    state, data = load_again(run_dir, *seen)
     if state.workflow is None:
         detail = f"run `{state.adw_id}` was written elsewhere and names no workflow"
         fix = f"adw run WORKFLOW {state.issue_number or 'ISSUE'} --adw-id {state.adw_id}"
@@ -71,9 +71,9 @@ def resume(
 def chain(places: Places, options: RunOptions, run_dir: str, host: Host) -> Sitting:
     """Continue a run with another workflow, or the same: results are kept by phase name."""
     refuse_inside(run_dir, "run")
-    load_state(run_dir)
+    seen = load_state(run_dir)
     lock = runs.open_run(run_dir)
-    state, data = load_state(run_dir)
+    state, data = load_again(run_dir, *seen)
     if options.issue is not None and state.issue_number != options.issue:
         detail = f"run `{state.adw_id}` works on issue {state.issue_number}, not {options.issue}"
         raise UsageError(detail=detail, fix=None)

@@ -44,6 +44,25 @@ def load_state(run_dir: str) -> tuple[ADWStateData, bytes]:
     return check_state(run_dir, data), data
 
 
+def load_again(run_dir: str, state: ADWStateData, data: bytes) -> tuple[ADWStateData, bytes]:
+    """Read a state once more, now that the run's lock is held; checked only where it changed.
+
+    Args:
+        run_dir: The run.
+        state: What was read before the lock was asked for.
+        data: The bytes that it was read from.
+
+    Raises:
+        StateError: As `load_state`.
+    """
+    try:
+        if files.read(os.path.join(run_dir, NAME)) == data:
+            return state, data
+    except OSError:
+        pass
+    return load_state(run_dir)
+
+
 def check_state(run_dir: str, data: bytes) -> ADWStateData:
     """Check bytes of a state file; as `load_state`."""
     path = os.path.join(run_dir, NAME)
