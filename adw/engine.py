@@ -63,7 +63,8 @@ def admit(graph: Graph, running: Sequence[Live], starts: Sequence[Start]) -> lis
     admitted: list[Start] = []
     for start in starts:
         busy = [live.phase for live in running] + [each.phase for each in admitted]
-        if any(graph.phases[name].writes for name in busy if name in graph.phases):
+        # What the graph has not is of the workflow before this one, and may write.
+        if any(name not in graph.phases or graph.phases[name].writes for name in busy):
             break
         if graph.phases[start.phase].writes and busy:
             break

@@ -7,7 +7,7 @@ the asker takes it and applies the request itself.
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from adw import clock
 from adw.app.places import Places, refuse_inside
@@ -33,11 +33,11 @@ def cancel(places: Places, run_dir: str, host: Any) -> str:
     refuse_inside(run_dir, "cancel")
     state, _ = load_state(run_dir)
     path = _ask(run_dir, "cancel", {})
-    if _taken_up(run_dir, path, CANCEL_PATIENCE_S):
+    lock = _taken_up_or_lock(run_dir, path, CANCEL_PATIENCE_S)
+    if lock is True:
         return _after_cancel(run_dir)
     from adw.app.sitting import Work, definition_of
 
-    lock = _lock_or_none(run_dir)
     if lock is None:
         raise CancelFailed(adw_id=state.adw_id, reason="another adw holds it and does not answer")
     state, data = load_state(run_dir)
@@ -92,9 +92,9 @@ def set_fields(places: Places, run_dir: str, pairs: Mapping[str, str], host: Any
 
         raise UsageError(detail=first_fault(error), fix=None) from error
     path = _ask(run_dir, "state_set", fields)
-    if _taken_up(run_dir, path, PATIENCE_S):
+    lock = _taken_up_or_lock(run_dir, path, PATIENCE_S)
+    if lock is True:
         return "applied"
-    lock = _lock_or_none(run_dir)
     if lock is None:
         return "recorded, not yet applied"
     from adw.app.sitting import Work, definition_of
@@ -137,6 +137,22 @@ def _taken_up(run_dir: str, path: str, patience_s: float) -> bool:
             return not os.path.exists(path)
         time.sleep(_POLL_S)
     return False
+
+
+def _taken_up_or_lock(
+    run_dir: str, path: str, patience_s: float
+) -> runs.RunLock | Literal[True] | None:
+    """Wait until the request is handled (True), or take the lock; None: time is up.
+
+    Where somebody else is quicker to take it, that one applies the request.
+    """
+    deadline = clock.monotonic() + patience_s
+    while True:
+        if _taken_up(run_dir, path, deadline - clock.monotonic()):
+            return True
+        lock = _lock_or_none(run_dir)
+        if lock is not None or clock.monotonic() > deadline:
+            return lock
 
 
 def _lock_or_none(run_dir: str) -> runs.RunLock | None:

@@ -18,6 +18,7 @@ from adw.app.session import Parts, Reporter, Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Live
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
+from adw.errors import EnvironmentFault
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.history import History
@@ -168,7 +169,7 @@ def _take_attempts(session: Session) -> None:
         if child in known:
             continue
         folder = os.path.join(session.run_dir, "attempts", child)
-        lines = _settled_lines(folder)
+        lines = _settled_lines(child, folder)
         launch = attempts.find(lines, "launch")
         if launch is None:
             log.event("packet_removed", child_id=child)
@@ -176,7 +177,7 @@ def _take_attempts(session: Session) -> None:
         else:
             found.append((launch["at"], child, folder, launch))
     for path in os.listdir(os.path.join(session.run_dir, "children")):
-        if not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
+        if path not in known and not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
             attempts.remove(session.run_dir, path)
     for _, child, folder, launch in sorted(found, key=lambda each: each[:2]):
         _take(session, child, folder, launch)
@@ -214,14 +215,22 @@ def exit_record(line: Mapping[str, Any]) -> ExitRecord:
     )
 
 
-def _settled_lines(folder: str) -> list[dict[str, Any]]:
-    """Lines of an attempt, waited for while a packet is on its way to a supervisor."""
+def _settled_lines(child: str, folder: str) -> list[dict[str, Any]]:
+    """Lines of an attempt, waited for while a packet is on its way to a supervisor.
+
+    Raises:
+        EnvironmentFault: Somebody holds it and does not say who: it may yet start a body.
+    """
     import time
 
     deadline = clock.monotonic() + _HANDOVER_S
-    while True:
-        alive = attempts.alive(folder)
+    while attempts.alive(folder):
         lines = attempts.read_lines(folder)
-        if not alive or attempts.find(lines, "supervisor") or clock.monotonic() > deadline:
-            return attempts.read_lines(folder)
+        if attempts.find(lines, "supervisor"):
+            return lines
+        if clock.monotonic() > deadline:
+            detail = f"attempt `{child}` is held by a process that has not recorded itself"
+            reason = "it was stopped, or the machine is very slow"
+            raise EnvironmentFault(detail=detail, reason=reason, fix=None)
         time.sleep(0.01)
+    return attempts.read_lines(folder)

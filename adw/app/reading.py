@@ -25,8 +25,9 @@ def status(run_dir: str) -> dict[str, Any]:
     Raises:
         StateError: The state is damaged or of another version.
     """
+    held = runs.held(run_dir)  # before the state: one that ends meanwhile was running, not cut off
     view, state = _view(run_dir)
-    held = runs.held(run_dir)
+    held = held and runs.held(run_dir) if view["closing"] else held
     living = _living(run_dir, view)
     phases = [_phase(phase, living, held=held) for phase in view["phases"]]
     now = _status(view, held=held)
@@ -60,12 +61,13 @@ def listing(agents_dir: str) -> dict[str, Any]:
 def _short(agents_dir: str, name: str) -> dict[str, Any]:
     run_dir = os.path.join(agents_dir, name)
     try:
+        held = runs.held(run_dir)
         view, state = _heads(run_dir) or _view(run_dir)
         return {
             "adw_id": name,
             "workflow": view["workflow"],
             "issue_number": view["issue_number"],
-            "status": _status(view, held=runs.held(run_dir)),
+            "status": _status(view, held=held),
             "updated_at": state.get("updated_at"),
         }
     except AdwError as error:

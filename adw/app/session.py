@@ -133,6 +133,9 @@ class Session:
     def decide(self, now: float) -> Decision:
         """What runs next."""
         self.decision = decide(self.graph, self.fold, self.running(), now, self.holds)
+        if self._room() <= 0:  # no entry could be made of what would start
+            over = None if self.running() else "failed"
+            self.decision = replace(self.decision, starts=(), skips=(), wake_at=None, closing=over)
         return self.decision
 
     def record(self, ended: Ended) -> None:
@@ -268,13 +271,19 @@ class Session:
         self.event("child_adopted", slots, stage=live.phase, child_id=child_id)
 
     def append(self, entry: HistoryEntry) -> None:
-        """Add an entry to the next commit."""
-        if len(self.state.phase_history) + len(self._entries) >= MAX_ENTRIES - 1:
+        """Add an entry to the next commit; the last that fits is `stuck`, more are left out."""
+        if self._room() <= 0:
+            return
+        if self._room() == 1:
             entry = entry.model_copy(update={"success": False, "reason": "stuck"})
         self._entries.append(entry)
         self._fold(entry)
         if entry.attempt == 0:
             self.board.ended(entry, None, None, None)
+
+    def _room(self) -> int:
+        """How many more entries the state takes."""
+        return MAX_ENTRIES - len(self.state.phase_history) - len(self._entries)
 
     def has_entries(self) -> bool:
         """Whether entries wait for the next commit."""
@@ -296,8 +305,8 @@ class Session:
         child_id: str | None = None,
     ) -> None:
         """Add an event; it is written by the next `publish`."""
-        count = len(self.state.phase_history) + len(self._entries)
-        self.parts.history.add(kind, slots, entries=count, stage=stage, child_id=child_id)
+        known = MAX_ENTRIES - self._room()
+        self.parts.history.add(kind, slots, entries=known, stage=stage, child_id=child_id)
         self.news.append({"event": kind, "stage": stage, "child_id": child_id, **slots})
 
     # --- parts of recording --------------------------------------------------------------

@@ -45,7 +45,10 @@ class Judge:
         Raises:
             Survivor: Processes of the attempt live on; nothing was judged.
         """
-        self._none_alive(child, record.survivors)
+        if record.survivors:
+            # They may have died since: what was written then is no fact now.
+            lines = attempts.read_lines(self._folder(child))
+            self._none_alive(child, self.supervision.end_tree(child, lines).survivors)
         result = self._result(child)
         verdict = judge(record, result, stopped_as)
         if verdict.detail is not None:
@@ -100,7 +103,8 @@ class Judge:
 
     def _unmet(self, live: Live, child: str) -> Verdict | None:
         """The first built-in post-condition that does not hold after exit 0."""
-        for condition in self.graph.phases[live.phase].ensure:
+        phase = self.graph.phases.get(live.phase)  # None: of the workflow before this one
+        for condition in phase.ensure if phase else ():
             if condition == ("changed",):
                 before = self._launch(child).get("before")
                 if self.worktree.fingerprint() == before:

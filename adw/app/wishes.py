@@ -87,7 +87,7 @@ class Wishes:
                 self.wish = self.wish or "pause"
                 session.event("run_paused", {})
         elif request.kind == "state_set":
-            fields = {k: v for k, v in request.fields.items() if k in SETTABLE}
+            fields = _accepted(session, request.fields)
             session.set_fields({k: v for k, v in fields.items() if session.field(k) != v})
             if request.name not in self._told:
                 session.event("state_set", {"fields": fields})
@@ -111,6 +111,16 @@ class Wishes:
         """A cancel waits until its entries are written."""
         waits = self.wish == "cancel" and not self.cancelled
         return [each for each in self.unmoved if not (waits and each.kind == "cancel")]
+
+
+def _accepted(session: "Session", fields: dict[str, Any]) -> dict[str, Any]:
+    """What of a request's fields the state takes: a newer adw may have asked for more."""
+    found = {}
+    for name in SETTABLE:
+        with contextlib.suppress(KeyError, ValueError):
+            session.state.changed(**{name: fields[name]})
+            found[name] = fields[name]
+    return found
 
 
 def told(run_dir: str) -> set[str]:

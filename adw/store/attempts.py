@@ -2,7 +2,7 @@
 
 `attempts/<phase>-<attempt>/attempt.jsonl` is a log of lines (launch, supervisor, body, adopt,
 exit, tree) and the attempt's lock file at once: lock free means attempt over or its supervisor dead.
-Readers stop at the first bad line: after a power cut the unsynced tail may be zeros.
+Readers leave bad lines out: a full disk tears one, after a power cut the unsynced tail may be zeros.
 """
 
 import json
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import failpoints
+from adw.errors import StoreError
 from adw.store import files
 from adw.store.encoding import json_bytes, text_bytes
 
 FILE: Final = "attempt.jsonl"
-LIMIT: Final = 1 << 20  # bytes; a handful of lines, each under 2 KB
+LIMIT: Final = 64 << 20  # bytes; a handful of lines, the longest is an argv
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,19 @@ def encode(line: Mapping[str, Any]) -> bytes:
 
 
 def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
-    """The good lines of an attempt, up to the first bad one; [] where there is no file."""
+    """The good lines of an attempt; [] where there is no file.
+
+    Raises:
+        StoreError: It is there and cannot be read: that never means that there is no attempt.
+    """
+    path = os.path.join(attempt_dir, FILE)
     try:
-        data = files.read(os.path.join(attempt_dir, FILE), limit=LIMIT)
-    except OSError:
+        data = files.read(path, limit=LIMIT)
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(path=path, reason=reason, fix=None) from error
     return list(_good(data))
 
 
@@ -83,11 +92,10 @@ def _good(data: bytes) -> Iterator[dict[str, Any]]:
     for raw in files.lines(data):
         try:
             line = json.loads(raw)
-        except ValueError:
-            return
-        if not isinstance(line, dict) or "line" not in line:
-            return
-        yield line
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and "line" in line:
+            yield line
 
 
 def note_adoption(attempt_dir: str, at: str) -> None:

@@ -40,6 +40,7 @@ def save_definition(run_dir: str, definition: "Snapshot") -> None:
     """Store a pin; one that is there already is the same, by its id."""
     path = _path(run_dir, definition.id)
     if os.path.lexists(path):
+        files.sync_dir(os.path.dirname(path))  # a crash may have come before the sync below
         return
     temp = files.temp_name(path)
     files.create(temp, definition.encode())

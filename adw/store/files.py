@@ -196,8 +196,13 @@ def open_append(path: str, *, new: bool = False, mode: int = 0o600) -> int:
 
 
 def append(fd: int, line: bytes, *, sync: bool = False) -> None:
-    """Append one line; a newline is added. With `sync` it is durable when this returns."""
-    write_all(fd, line + b"\n")
+    """Append one line; a newline is added. With `sync` it is durable when this returns.
+
+    Where a full disk tore the line before, this one still stands by itself.
+    """
+    size = os.fstat(fd).st_size
+    torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    write_all(fd, b"\n" * torn + line + b"\n")
     if sync:
         os.fdatasync(fd)
 

@@ -5,6 +5,7 @@ state and the attempt files, marked `recovered`. A torn last line is moved to
 `task_history.torn.<n>` before the next append.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ class History:
 
     def __init__(self, run_dir: str) -> None:
         self._path = os.path.join(run_dir, PATH)
-        data = files.read_if_exists(self._path, limit=LIMIT) or b""
+        data = self._readable()
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             self._set_aside(data[len(whole) :])
@@ -58,22 +59,39 @@ class History:
             files.append(self._fd, b"\n".join(self._pending))
             self._pending.clear()
 
+    def _readable(self) -> bytes:
+        """What is there; what is no history at all, or too much, is moved aside: it stops no run."""
+        try:
+            return files.read_if_exists(self._path, limit=LIMIT) or b""
+        except OSError as error:
+            if not isinstance(error, files.NotOurs) and error.errno != errno.EFBIG:
+                raise
+            files.rename(self._path, self._free_name())
+            return b""
+
     def _set_aside(self, torn: bytes) -> None:
+        files.create(self._free_name(), torn)
+
+    def _free_name(self) -> str:
         number = 1
         while os.path.lexists(target := f"{self._path}.torn.{number}"):
             number += 1
-        files.create(target, torn)
+        return target
 
 
 def read_history(run_dir: str) -> Iterator[dict[str, Any]]:
     """All good events; a bad line appears as `{"event": "damaged", "line": n, "why": …}`."""
-    data = files.read_if_exists(os.path.join(run_dir, PATH), limit=LIMIT) or b""
+    try:
+        data = files.read_if_exists(os.path.join(run_dir, PATH), limit=LIMIT) or b""
+    except files.NotOurs as error:
+        yield {"event": "damaged", "line": 0, "why": error.strerror}
+        return
     for number, raw in enumerate(data.split(b"\n"), 1):
         if not raw:
             continue
         try:
             event = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             yield {"event": "damaged", "line": number, "why": "not JSON"}
             continue
         fault = event_fault(event)
@@ -87,9 +105,9 @@ def _last(whole: bytes) -> dict[str, Any]:
         start = whole.rfind(b"\n", 0, end - 1) + 1
         try:
             event = json.loads(whole[start:end])
-        except ValueError:
+        except (ValueError, RecursionError):
             event = None
-        if isinstance(event, dict) and isinstance(event.get("seq"), int):
+        if isinstance(event, dict) and all(type(event.get(k)) is int for k in ("seq", "entries")):
             return event
         end = start
     return {}

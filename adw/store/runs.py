@@ -114,6 +114,9 @@ def open_run(run_dir: str) -> RunLock:
     if not files.lock(fd):
         os.close(fd)
         raise BusyError(adw_id=os.path.basename(run_dir), holder=holder(run_dir))
+    # What an earlier holder renamed and had no time to sync is acted upon from here on.
+    files.sync_dir(run_dir)
+    files.sync_dir(os.path.dirname(run_dir))
     asked = frozenset(requests.names(run_dir))
     _sign(fd)
     return RunLock(run_dir, fd, asked)

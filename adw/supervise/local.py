@@ -361,13 +361,13 @@ def _last(lines: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | Non
 
 
 def _exit_record(path: str) -> ExitRecord | None:
-    """The exit line of an attempt.jsonl, if there is one; reading stops at the first bad line."""
+    """The exit line of an attempt.jsonl, if there is one."""
     found = None
     for raw in files.lines(files.read_if_exists(path) or b""):
         try:
             line = json.loads(raw)
         except ValueError:
-            break
+            continue  # torn by a full disk
         if isinstance(line, dict) and line.get("line") == "exit":
             found = _record(line)
     return found

@@ -100,8 +100,13 @@ def end_dead(line: dict[str, Any], body: dict[str, Any] | None) -> tuple[bool, t
         return True, cgroups.kill(group, PATIENCE_S)
     told = _nursery_told(line)
     if told is not None:
-        return bool(told["proved"]), tuple(told["survivors"])
+        return bool(told["proved"]), _still_alive(told["survivors"])
     return False, _end_tagged(line, body)
+
+
+def _still_alive(pids: list[int]) -> tuple[int, ...]:
+    seen = {pid: procs.look(pid) for pid in pids}
+    return tuple(pid for pid, each in seen.items() if each is not None and not each.dead)
 
 
 def _own_group(line: dict[str, Any]) -> str | None:
