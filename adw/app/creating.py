@@ -17,6 +17,7 @@ from adw.model.state import ADWStateData, encode_head, encode_state
 from adw.store import runs
 from adw.store.encoding import json_bytes, text_bytes
 from adw.store.runs import RunLock
+from adw.store.state import first_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,10 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         updated_at=now,
     )
     if options.fields:
-        state = state.changed(**options.fields)
+        try:
+            state = state.changed(**options.fields)
+        except ValueError as error:
+            raise UsageError(detail=first_fault(error), fix=None) from error
     facts = {**issue_facts(plan.issue), "body": plan.issue.body}
     info = {
         "schema_version": 1,

@@ -7,7 +7,7 @@ from typing import Any
 
 from adw.app.sitting import Host, Interrupted, Sitting
 from adw.cli.output import print_json, say
-from adw.cli.progress import LiveTable, PlainLines, Silent
+from adw.cli.progress import LiveTable, PlainLines, Silent, silence_stdout
 
 
 def conduct(
@@ -50,7 +50,10 @@ def conduct(
         if isinstance(reporter, LiveTable):
             reporter.end()
     if announce_fd is None:
-        _closing_words(places, adw_id, as_json=as_json)
+        try:
+            _closing_words(places, adw_id, as_json=as_json)
+        except BrokenPipeError:  # nobody reads; the exit code still says how the run ended
+            silence_stdout()
     return code
 
 
