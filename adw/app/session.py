@@ -169,11 +169,16 @@ class Session:
         self.append(HistoryEntry(phase=phase, success=True, reason="skipped", ended_at=now))
         self.event("phase_skipped", {"reason": "when"}, stage=phase)
 
-    def record_mark(self, phase: str) -> None:
-        """Append a mark: a person wants this phase started again."""
+    def record_mark(self, phase: str, reason: str = "resume") -> None:
+        """Append a mark: this phase starts again, with fresh counts.
+
+        Args:
+            phase: Its name.
+            reason: For the history: `resume` (a person's word) or `worktree_gone`.
+        """
         now = clock.stamp()
         self.append(HistoryEntry(phase=phase, success=False, reason="invalidated", ended_at=now))
-        self.event("phase_marked", {"reason": "resume"}, stage=phase)
+        self.event("phase_marked", {"reason": reason}, stage=phase)
 
     def record_cancel(self, now: float) -> None:
         """Mark all that could still start as cancelled, once."""

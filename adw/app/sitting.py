@@ -81,8 +81,9 @@ class Work:
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
             action = None if self._over(from_phase) else self._prepare()
+            remade = action not in {None, "reused"} and bool(self.state.phase_history)
             if action and not from_phase:
-                world.check(self._worktree(), self.state)
+                world.check(self._worktree(), self.state, remade=remade)
             session = make_session(self._parts(supervision, wishes))
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
@@ -90,11 +91,24 @@ class Work:
             if action and not session.running():
                 session.parts.worktree.mend_locks()
             self._apply(session, supervision, from_phase)
+            if remade:
+                self._redo_unsaved(session)
             outcome = drive(session, supervision, clock.Clock(), wait=wait)
             self._close(session, outcome)
         if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
             raise Interrupted(self.state.adw_id, wishes.signal)
         return Sitting(self.state.adw_id, outcome)
+
+    def _redo_unsaved(self, session: Session) -> None:
+        """Start phases again whose work was only in the worktree that is gone."""
+        gone = world.unsaved(self.state, session.graph)
+        for phase in gone:
+            session.record_mark(phase, "worktree_gone")
+        if gone:
+            names = ", ".join(gone)
+            self.host.say(
+                f"the worktree was gone, and with it what was in no commit: {names} again"
+            )
 
     def _over(self, from_phase: str | None) -> bool:
         """Whether nothing is left to do, so that a worktree which is gone by now is no error."""

@@ -1,14 +1,20 @@
-"""The world that a run left, looked at before it goes on: commits still there, plan still there."""
+"""The world that a run left, looked at before it goes on: commits, plan and worktree still there."""
 
 import os
 
+from adw.core.graph import Graph
 from adw.errors import WorktreeError
 from adw.model.state import ADWStateData
 from adw.workspace.worktree import Worktree
 
 
-def check(worktree: Worktree, state: ADWStateData) -> None:
+def check(worktree: Worktree, state: ADWStateData, *, remade: bool) -> None:
     """Refuse to go on from a world that the history does not describe.
+
+    Args:
+        worktree: As it was found or made again.
+        state: What the history says.
+        remade: The worktree was gone; what was not committed is looked at by `unsaved`.
 
     Raises:
         WorktreeError: A commit that a phase left is not in the branch any more, or the plan file
@@ -24,7 +30,7 @@ def check(worktree: Worktree, state: ADWStateData) -> None:
                 reason=f"HEAD is {(head or 'nothing')[:12]}",
                 fix=f"adw resume {state.adw_id} --from {last.phase}",
             )
-    plan = state.plan_file
+    plan = None if remade else state.plan_file
     if plan and not os.path.isfile(os.path.join(worktree.path, plan)):
         setter = next((e.phase for e in state.phase_history if e.success), None)
         raise WorktreeError(
@@ -33,3 +39,21 @@ def check(worktree: Worktree, state: ADWStateData) -> None:
             reason=None,
             fix=f"put it back, or adw resume {state.adw_id} --from {setter}" if setter else None,
         )
+
+
+def unsaved(state: ADWStateData, graph: Graph) -> list[str]:
+    """Writing phases whose success is in no commit, so that it went with a worktree that is gone.
+
+    A phase's work counts as committed when HEAD moved with it or at any time after it.
+    """
+    entries = state.phase_history
+    last = next((e.commit for e in reversed(entries) if e.commit), None)
+    found: dict[str, bool] = {}
+    before = None
+    for entry in entries:
+        if entry.attempt and entry.success and entry.phase in graph.phases:
+            moved = before is not None and entry.commit != before
+            kept = moved or entry.commit != last
+            found[entry.phase] = graph.phases[entry.phase].writes and not kept
+        before = entry.commit or before
+    return [name for name, lost in found.items() if lost]

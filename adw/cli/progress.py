@@ -152,7 +152,7 @@ def describe(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str] | tupl
     if kind == "phase_skipped":
         return ("skipped",)
     if kind == "phase_marked":
-        return ("starts again",) if event["reason"] == "resume" else ("cancelled",)
+        return ("cancelled",) if event["reason"] == "cancelled" else ("starts again",)
     if kind == "run_paused":
         return ("pauses",)
     return None  # how the run ended is said once, in the closing words

@@ -1,6 +1,7 @@
 """Going on with a run: by id, with another or a changed workflow, from a phase, up to a phase."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,26 @@ def test_case_F16_a_missing_program_is_one_attempt_and_a_clear_failure(adw: Adw)
 
     assert [a["reason"] for a in phase["attempts"]] == ["spawn_failed"]
     assert "no-such-program" in out.stdout
+
+
+def test_work_that_went_with_a_removed_worktree_is_done_again(adw: Adw) -> None:
+    text = """
+name: lose
+phases:
+  first: {run: "echo 1 > first.txt; echo first >> $ADW_STATE_ROOT/ran"}
+  save: {needs: [first], use: commit}
+  second: {needs: [save], run: "echo 2 > second.txt; echo second >> $ADW_STATE_ROOT/ran"}
+  test: {needs: [second], run: "test -e $ADW_STATE_ROOT/mended"}
+  commit: {needs: [test], use: commit}
+"""
+    adw.workflow("lose", text).repo.commit("lose")
+    adw.run("run", "lose", "135").fails(1)
+    view = _view(adw)
+    shutil.rmtree(adw.repo.path / "trees" / view["adw_id"])
+    (_run_dir(adw, view) / "mended").touch()
+    said = adw.run("resume", view["adw_id"]).ok()
+
+    assert "the worktree was gone, and with it what was in no commit: second again" in said.stderr
+    assert _ran(adw, view) == ["first", "second", "second"]
+    files = adw.repo.git("ls-tree", "--name-only", view["state"]["branch_name"])
+    assert {"first.txt", "second.txt"} <= set(files.split())
