@@ -304,7 +304,7 @@ class IssueBusy(BusyError):
 
     code = "issue.busy"
     text = "issue {issue} already has the live run `{adw_id}`"
-    hint = "adw resume {adw_id}, adw cancel {adw_id}, or adw run … --parallel"
+    hint = "adw {verb} {adw_id}, adw cancel {adw_id}, or adw run … --parallel"
 
 
 class HostLocked(BusyError):
@@ -355,4 +355,4 @@ def suggestion(name: str, known: list[str]) -> str | None:
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"known: {', '.join(sorted(known)[:12])}" if known else None
+    return f"known: {', '.join(sorted(known)[:24])}" if known else None

@@ -61,7 +61,7 @@ def _after_cancel(run_dir: str) -> str:
 
 
 def pause(run_dir: str) -> str:
-    """Let what runs end, start nothing new; without an orchestrator there is nothing to do."""
+    """Start nothing new, let what runs finish; without an orchestrator there is nothing to do."""
     refuse_inside(run_dir, "pause")
     load_state(run_dir)
     adw_id = os.path.basename(run_dir)

@@ -108,7 +108,9 @@ def create(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> RunL
         if options.issue is not None and not options.parallel:
             other = runs.live_run_of(places.agents_dir, options.issue)
             if other:
-                raise IssueBusy(issue=options.issue, adw_id=other)
+                held = runs.held(os.path.join(places.agents_dir, other))
+                verb = "watch" if held else "resume"
+                raise IssueBusy(issue=options.issue, adw_id=other, verb=verb)
         contents = _contents(places, options, adw_id, plan)
         temp, lock = runs.build_run(places.agents_dir, adw_id, contents)
         runs.publish_run(temp, lock)

@@ -13,8 +13,9 @@ from adw import clock, log
 from adw.app import publish
 from adw.app.define import Definition
 from adw.app.environment import inherited
+from adw.app.parts import Parts, Reporter
 from adw.app.rebuilding import board_from_files
-from adw.app.session import Parts, Reporter, Session
+from adw.app.session import Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Live
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
@@ -185,18 +186,21 @@ def _take_attempts(session: Session) -> None:
 
 def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> None:
     live = Live(launch["phase"], launch["attempt"], launch.get("repairs"))
-    attempts.note_adoption(folder, clock.stamp())
     lines = attempts.read_lines(folder)
     supervisor = attempts.find(lines, "supervisor")
     if supervisor and attempts.find(lines, "exit") is None and attempts.alive(folder):
+        attempts.note_adoption(folder, clock.stamp())
         if session.parts.supervision.adopt(child, folder, supervisor):
             session.adopted(live, child, launch["at"], supervisor["pid"])
             return
         lines = attempts.read_lines(folder)
-    session.adopted(live, child, launch["at"], (supervisor or {}).get("pid", 0))
     line = attempts.find(lines, "exit")
     record = exit_record(line) if line else None
-    if record:
+    if record is None or record.reason == "interrupted":
+        session.found(live, child, launch["at"])
+    else:
+        attempts.note_adoption(folder, clock.stamp())
+        session.adopted(live, child, launch["at"], (supervisor or {}).get("pid", 0))
         # Its supervisor may have died between writing and syncing it.
         files.sync_file(os.path.join(folder, attempts.FILE))
     session.record(Ended(child, record, adopted=True))

@@ -60,15 +60,18 @@ def child_response(phase: str, child_id: str, facts: dict[str, Any]) -> str:
     Args:
         phase: Name of the phase.
         child_id: `<phase>-<attempt>`.
-        facts: `success`, `reason`, `detail`, `started_at`, `ended_at`, `logs`.
+        facts: `success`, `reason`, `detail`, `started_at`, `ended_at`, and `logs`, the names of
+            log files that exist, relative to the run's directory.
     """
     ended = "done" if facts["success"] else f"failed: {facts['reason']}"
     detail = f"\n{facts['detail']}\n" if facts["detail"] else ""
+    logs = ", ".join(facts["logs"])
+    output = f"- output, in the run's directory: {logs}\n" if logs else "- output: none\n"
     return (
         f"# {phase}, {child_id}: {ended}\n{detail}\n"
         f"- started: {facts['started_at']}\n"
         f"- ended: {facts['ended_at']}\n"
-        f"- output: {facts['logs']}\n"
+        f"{output}"
     )
 
 

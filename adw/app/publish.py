@@ -38,6 +38,8 @@ class Facts:
     tree_end: str | None
     base: str | None
     """Commit that the branch started from."""
+    left: str | None = None
+    """`pause`, `SIGINT` or `SIGTERM`: how a sitting ended that a person ended; None otherwise."""
 
 
 class Views:
@@ -89,6 +91,7 @@ def _replace_views(session: "Session", decision: Decision) -> None:
         running=bool(session.running()),
         tree_end=session.parts.supervision.tree_end,
         base=session.parts.run_info.get("base"),
+        left=session.left,
     )
     head = view_head(facts, decision)
     session.reason = head["reason"]
@@ -118,6 +121,7 @@ def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
         "reason": reason(facts, decision),
         "until": clock.stamp(decision.wake_at) if decision.wake_at is not None else None,
         "next_action": next_action(status, state, facts.base),
+        "left": facts.left,
         "tree_end": facts.tree_end,
         "isolation": "none",
         "updated_at": clock.stamp(),

@@ -28,8 +28,10 @@ def status(run_dir: str) -> dict[str, Any]:
     held = runs.held(run_dir)  # before the state: one that ends meanwhile was running, not cut off
     view, state = _view(run_dir)
     held = held and runs.held(run_dir) if view["closing"] else held
-    living = _living(run_dir, view)
-    phases = [_phase(phase, living, held=held) for phase in view["phases"]]
+    unrecorded = _unrecorded(run_dir, view)
+    living = {child: pid for child, (alive, pid, _) in unrecorded.items() if alive}
+    unseen = {child: words for child, (_, _, words) in unrecorded.items() if words and not held}
+    phases = [_phase(phase, living, unseen, held=held) for phase in view["phases"]]
     now = _status(view, held=held)
     action = f"adw resume {view['adw_id']}" if now == "interrupted" else view["next_action"]
     return {
@@ -39,7 +41,8 @@ def status(run_dir: str) -> dict[str, Any]:
         "definition": view["definition"],
         "issue_number": view["issue_number"],
         "status": now,
-        "reason": view["reason"] if not held else None,
+        "reason": _reason(view, now) if not held else None,
+        "paused": now == "interrupted" and view.get("left") == "pause",
         "until": view["until"],
         "next_action": f"adw watch {view['adw_id']}" if held else action,
         "tree_end": view["tree_end"],
@@ -54,11 +57,12 @@ def listing(agents_dir: str) -> dict[str, Any]:
     """All runs in short, as `adw status --json` prints them; a damaged one is `broken`."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "runs": [_short(agents_dir, name) for name in runs.list_ids(agents_dir)],
+        "runs": [short(agents_dir, name) for name in runs.list_ids(agents_dir)],
     }
 
 
-def _short(agents_dir: str, name: str) -> dict[str, Any]:
+def short(agents_dir: str, name: str) -> dict[str, Any]:
+    """One line of the list."""
     run_dir = os.path.join(agents_dir, name)
     try:
         held = runs.held(run_dir)
@@ -68,6 +72,7 @@ def _short(agents_dir: str, name: str) -> dict[str, Any]:
             "workflow": view["workflow"],
             "issue_number": view["issue_number"],
             "status": _status(view, held=held),
+            "paused": not held and not view["closing"] and view.get("left") == "pause",
             "updated_at": state.get("updated_at"),
         }
     except AdwError as error:
@@ -76,6 +81,7 @@ def _short(agents_dir: str, name: str) -> dict[str, Any]:
             "workflow": None,
             "issue_number": None,
             "status": "broken",
+            "paused": False,
             "updated_at": None,
             "error": error.as_json()["error"],
         }
@@ -150,31 +156,79 @@ def _status(view: dict[str, Any], *, held: bool) -> str:
     return "failed" if view["closing"] == "stuck" else str(view["closing"])
 
 
-def _living(run_dir: str, view: dict[str, Any]) -> dict[str, int | None]:
-    """Attempts without an entry whose supervisor lives, with the process id of their body."""
+def _reason(view: dict[str, Any], status: str) -> str | None:
+    """Why the run is where it is; of an interrupted one, which person ended its sitting."""
+    found: str | None = view["reason"]
+    return _LEFT.get(view.get("left") or "") if status == "interrupted" else found
+
+
+_LEFT: Final = {
+    "pause": "paused by a person",
+    "SIGINT": "ended by Ctrl-C",
+    "SIGTERM": "ended by SIGTERM",
+}
+
+
+def _unrecorded(
+    run_dir: str, view: dict[str, Any]
+) -> dict[str, tuple[bool, int | None, str | None]]:
+    """Attempts without an entry.
+
+    Returns:
+        For each: whether its supervisor lives, the process id of its body, and how it ended.
+    """
     over = {
         attempt["child_id"]
         for phase in view["phases"]
         for attempt in phase["attempts"]
         if attempt["success"] is not None
     }
-    found: dict[str, int | None] = {}
+    found: dict[str, tuple[bool, int | None, str | None]] = {}
     for child in sorted(attempts.child_ids(run_dir)):
+        if child in over:
+            continue
         folder = os.path.join(run_dir, "attempts", child)
-        if child not in over and attempts.alive(folder):
-            body = attempts.find(attempts.read_lines(folder), "body")
-            found[child] = body["pid"] if body else None
+        alive = attempts.alive(folder)
+        lines = attempts.read_lines(folder)
+        body, end = attempts.find(lines, "body"), attempts.find(lines, "exit")
+        words = None if end is None else f"ended ({_words(end)}), not recorded yet"
+        found[child] = (alive, body["pid"] if body else None, None if alive else words)
     return found
 
 
-def _phase(phase: dict[str, Any], living: dict[str, int | None], *, held: bool) -> dict[str, Any]:
-    """A phase whose attempt has ended unseen is pending; one that lives on is running."""
-    runs_on = any(attempts.split(child)[0] == phase["phase"] for child in living)
-    if runs_on:
+def _words(end: dict[str, Any]) -> str:
+    if end.get("signal"):
+        return f"signal {end['signal']}"
+    if end.get("reason") in {None, "exit"}:
+        return f"exit code {end.get('exit_code')}"
+    return str(end["reason"])
+
+
+def _phase(
+    phase: dict[str, Any],
+    living: dict[str, int | None],
+    unseen: dict[str, str],
+    *,
+    held: bool,
+) -> dict[str, Any]:
+    """A phase whose attempt has ended unseen is pending and says so; one that lives on is running."""
+    if any(attempts.split(child)[0] == phase["phase"] for child in living):
         return {**phase, "status": "running"}
+    ended = [child for child in unseen if attempts.split(child)[0] == phase["phase"]]
+    if ended:
+        tries = [a for a in phase["attempts"] if a["child_id"] not in ended]
+        tries += [_seen_only(child, unseen[child]) for child in ended]
+        return {**phase, "status": "pending", "attempts": tries}
     if phase["status"] == "running" and not held:
         return {**phase, "status": "pending"}
     return phase
+
+
+def _seen_only(child: str, words: str) -> dict[str, Any]:
+    """An attempt of which only its own file tells."""
+    empty = dict.fromkeys(("success", "reason", "exit_code", "started_at", "ended_at"))
+    number = attempts.split(child)[1]
+    return {"attempt": number, "child_id": child, **empty, "adopted": False, "detail": words}
 
 
 def logs(run_dir: str, phase: str | None, attempt: int | None) -> list[tuple[str, str]]:

@@ -25,12 +25,30 @@ def run(places: Places, options: RunOptions, host: Host) -> Sitting:
     if line:
         host.say(line)
     hide(places.repo)
+    _tell_open_runs(places, options, host)
     lock = create(places, options, adw_id, plan)
     host.created(adw_id)
     state, data = load_state(lock.run_dir)
     state_file = StateFile(lock.run_dir, state, data)
     sitting = Work(places, host, lock, state, state_file, plan.definition, "run")
     return sitting.go(None, wait=options.wait)
+
+
+def _tell_open_runs(places: Places, options: RunOptions, host: Host) -> None:
+    """Say which runs of the issue are interrupted; a new one leaves them as they are."""
+    from adw.app import reading
+
+    if options.issue is None:
+        return
+    for name, _ in runs.peek(places.agents_dir, options.issue):
+        run_dir = os.path.join(places.agents_dir, name)
+        if (
+            not runs.alive(run_dir)
+            and reading.short(places.agents_dir, name)["status"] == "interrupted"
+        ):
+            host.say(
+                f"run {name} of issue {options.issue} is interrupted; `adw resume {name}` goes on with it"
+            )
 
 
 def resume(

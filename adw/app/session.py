@@ -8,18 +8,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from adw import clock, failpoints
 from adw.app import publish
 from adw.app.launching import Launch, Place, write_launch
 from adw.app.packets import child_response, template_values
+from adw.app.parts import Parts
 from adw.app.verdicts import Judge
-from adw.app.wishes import Wishes
 from adw.core.contracts import signature
 from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
 from adw.core.graph import Graph, Phase
-from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, Supervision, Workspace
+from adw.core.interfaces import Ended, ExitRecord, LaunchSpec
 from adw.core.outcome import Verdict
 from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
@@ -27,48 +27,6 @@ from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
 from adw.store import files
 from adw.store.encoding import text_bytes
-from adw.store.history import History
-from adw.store.runs import RunLock
-from adw.store.state import StateFile
-
-
-class Reporter(Protocol):
-    """Whoever watches a run: the terminal, plain lines, or nobody."""
-
-    def changed(self, board: PhaseBoard, news: Sequence[dict[str, Any]]) -> None:
-        """A boundary was reached; `news` are the events since the last one."""
-
-    def interval_s(self) -> float | None:
-        """How often `tick` is wanted; None: never."""
-
-    def tick(self, board: PhaseBoard) -> None:
-        """Time for a look at what runs."""
-
-
-@dataclass(slots=True)
-class Parts:
-    """What a session is made of; app.opening puts it together."""
-
-    lock: RunLock
-    state: ADWStateData
-    state_file: StateFile
-    history: History
-    graph: Graph
-    run_info: Mapping[str, Any]
-    """run.json."""
-    config: Mapping[str, Any]
-    """Resolved configuration, from the pin."""
-    base_env: Mapping[str, str]
-    worktree: Workspace
-    supervision: Supervision
-    reporter: Reporter
-    holds: Callable[[str, Mapping[str, object]], bool]
-    """Evaluates a `when` expression over names."""
-    fill: Callable[[str, Mapping[str, object]], str]
-    """Fills `{name}` templates."""
-    program: Callable[[str], tuple[str, ...]]
-    """Argv of a built-in phase program."""
-    wishes: Wishes
 
 
 @dataclass(slots=True)
@@ -91,6 +49,8 @@ class Session:
     fold: Fold = field(init=False)
     news: list[dict[str, Any]] = field(default_factory=list)
     reason: str | None = None
+    left: str | None = None
+    """How a person ended this sitting; None while it goes on."""
     _running: dict[str, _Run] = field(default_factory=dict)
     _entries: list[HistoryEntry] = field(default_factory=list)
     _fields: dict[str, Any] = field(default_factory=dict)
@@ -275,6 +235,11 @@ class Session:
         slots = {"attempt": live.attempt, "supervisor_pid": supervisor_pid}
         self.event("child_adopted", slots, stage=live.phase, child_id=child_id)
 
+    def found(self, live: Live, child_id: str, started_at: str) -> None:
+        """Take note of an attempt that is dead; its end is recorded next."""
+        self._running[child_id] = _Run(live, started_at)
+        self.board.started(live.phase, live.attempt, child_id, started_at, adopted=False)
+
     def append(self, entry: HistoryEntry) -> None:
         """Add an entry to the next commit; the last that fits is `stuck`, more are left out."""
         if self._room() <= 0:
@@ -399,7 +364,8 @@ class Session:
         """Have the next `publish` write a child's RESPONSE.md, where there is none."""
         folder = os.path.join(self.run_dir, "children", child)
         if os.path.isdir(folder):
-            logs = f"attempts/{child}/stdout.log, attempts/{child}/stderr.log"
+            names = (f"attempts/{child}/{name}.log" for name in ("stdout", "stderr"))
+            logs = [name for name in names if os.path.exists(os.path.join(self.run_dir, name))]
             facts = {**dict(entry), "detail": detail, "logs": logs}
             text = child_response(entry.phase, child, facts)
             self._responses.append((os.path.join(folder, "RESPONSE.md"), text))

@@ -1,6 +1,7 @@
 """One sitting at a run, from the held lock to the end: prepare, open, drive, leave."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from adw import clock, failpoints
 from adw.app import chaining, define, world
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
+from adw.app.parts import Reporter
 from adw.app.places import Places
 from adw.app.rebuilding import bare_graph, read_info
-from adw.app.session import Reporter, Session
+from adw.app.session import Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Fold, decide, only_marks, resume_marks
 from adw.engine import Outcome, drive
@@ -222,6 +224,10 @@ class Work:
         if outcome.closing:
             slots = {"closing": outcome.closing, "reason": session.reason}
             session.event("run_closed", slots)
+        if outcome.wish == "pause":
+            session.left = "pause"
+        elif outcome.wish == "signal" and session.parts.wishes.signal is not None:
+            session.left = signal.Signals(session.parts.wishes.signal).name
         assert session.decision is not None
         session.publish(session.decision)
 

@@ -17,6 +17,7 @@ def conduct(
     *,
     as_json: bool,
     announce_fd: int | None,
+    plain: bool = False,
     verb: str = "started",
 ) -> int:
     """Run one sitting in this process and tell how it ended.
@@ -28,12 +29,14 @@ def conduct(
         as_json: Nothing but the final status on stdout.
         announce_fd: Where to write the ADW ID as soon as the run exists; then this process goes
             on in the background.
+        plain: Lines even on a terminal, which several runs share.
         verb: What is said of the run when its work begins.
 
     Returns:
         Exit code.
     """
-    reporter = _reporter(places.agents_dir, as_json=as_json or announce_fd is not None)
+    silent = as_json or announce_fd is not None
+    reporter = _reporter(places.agents_dir, silent=silent, plain=plain)
 
     def created(adw_id: str) -> None:
         if isinstance(reporter, PlainLines):
@@ -57,10 +60,10 @@ def conduct(
     return code
 
 
-def _reporter(agents_dir: str, *, as_json: bool) -> Silent:
-    if as_json:
+def _reporter(agents_dir: str, *, silent: bool, plain: bool) -> Silent:
+    if silent:
         return Silent()
-    if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+    if not plain and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return LiveTable(agents_dir)
     return PlainLines(agents_dir)
 
@@ -99,4 +102,4 @@ def spawn_each(commands: list[list[str]], *, detach: bool) -> int:
 
     if detach:
         return max((spawning.detached(words) for words in commands), default=0)
-    return spawning.together(commands)
+    return spawning.together([[*words, "--plain"] for words in commands])

@@ -42,6 +42,8 @@ def command(
     found = _find(run_dir, phase, attempt)
     if not found and phase is not None:
         _check_phase(run_dir, phase)
+        if attempt is not None:
+            _check_attempt(run_dir, phase, attempt)
     if as_json:
         _print_json(os.path.basename(run_dir), found)
         return 0
@@ -152,3 +154,15 @@ class Printer:
     def _put(self, data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
+
+
+def _check_attempt(run_dir: str, phase: str, attempt: int) -> None:
+    """An attempt that was never made is not one that wrote nothing."""
+    from adw.errors import UnknownName
+    from adw.store import attempts
+
+    split = [attempts.split(child) for child in attempts.child_ids(run_dir)]
+    known = sorted(number for name, number in split if name == phase)
+    if attempt not in known:
+        made = ", ".join(map(str, known)) or "none"
+        raise UnknownName(kind="attempt", name=attempt, suggestion=f"known: {made}", reason=None)

@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "init": "Set up a repository: adw.yaml, a workflow, an example issue.",
     "logs": "Print what phases wrote.",
     "path": "Print where a run's worktree is.",
-    "pause": "Let what runs end, start nothing new.",
+    "pause": "Start nothing new; what runs is let finish.",
     "resume": "Go on with a run; with `--all`, with all interrupted ones.",
     "run": "Run a workflow on an issue.",
     "schema": "Print the JSON Schema of a document.",
@@ -64,6 +64,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Refuse an unknown command with the nearest one."""
         name = args[0]
+        if name == "help":
+            args = [*args[1:2], "--help"]
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             from adw.errors import UnknownName, suggestion
 

@@ -9,7 +9,7 @@ from adw.cli.layout import show
 @click.command("pause")
 @run_argument
 def command(adw_id: str) -> int:
-    """Let what runs end, start nothing new; `adw resume ID` goes on."""
+    """Start nothing new, let what runs finish; `adw resume ID` goes on."""
     from adw.app import asking
 
     show([asking.pause(run_dir_of(adw_id))])

@@ -164,6 +164,8 @@ def _completed(event: dict[str, Any], board: PhaseBoard) -> tuple[str, str]:
     if event["success"]:
         return (f"done (attempt {event['attempt']}{took})", "")
     words = failure_words(event["reason"], event["detail"])
+    if event["reason"] in {"lost", "interrupted"}:
+        return (f"{words} (attempt {event['attempt']}{took})", "")
     return (f"failed: {words} (attempt {event['attempt']}{took})", "")
 
 

@@ -7,6 +7,7 @@ import click
 
 from adw.cli.arguments import complete_run
 from adw.cli.hosting import conduct, spawn_each
+from adw.cli.output import say
 
 
 @click.command("resume")
@@ -19,6 +20,7 @@ from adw.cli.hosting import conduct, spawn_each
 @click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting for an instant.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
+@click.option("--plain", is_flag=True, hidden=True)
 @click.pass_obj
 def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     """Go on with a run: adopt what lives, keep what is done, rerun only what must be.
@@ -30,7 +32,10 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     places = find_places(os.getcwd())
     if options["all_runs"]:
         words = ["--no-wait"] if options["no_wait"] else []
-        return spawn_each([["resume", name, *words] for name in _interrupted(places)], detach=False)
+        found = _interrupted(places)
+        if not found:
+            say("nothing is interrupted")
+        return spawn_each([["resume", name, *words] for name in found], detach=False)
     run_dir = places.run_dir(adw_id) if adw_id else _the_one(places)
     from adw.app.running import resume
 
@@ -47,6 +52,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
         nursery,
         as_json=options["as_json"],
         announce_fd=options["announce_fd"],
+        plain=options["plain"],
         verb="resumed",
     )
 
@@ -55,7 +61,7 @@ def _interrupted(places: Any) -> list[str]:
     from adw.app.reading import listing
 
     runs = listing(places.agents_dir)["runs"]
-    return [run["adw_id"] for run in runs if run["status"] == "interrupted"]
+    return [run["adw_id"] for run in runs if run["status"] == "interrupted" and not run["paused"]]
 
 
 def _the_one(places: Any) -> str:

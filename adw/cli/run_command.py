@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -49,6 +49,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 @click.option("--dry-run", is_flag=True, help="Print what would run, write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
+@click.option("--plain", is_flag=True, hidden=True)
 @click.pass_obj
 def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: Any) -> int:
     """Run WORKFLOW on one or several ISSUEs, each in a worktree of its own.
@@ -59,11 +60,7 @@ def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: 
     adw run review 47 --adw-id cc73faf1
     adw run sdlc --task notes.md
     """
-    from adw.errors import UsageError
-
-    if len(issues) > 1 and (options["task"] or options["adw_id"] or options["dry_run"]):
-        detail = "`--task`, `--adw-id` and `--dry-run` take one run at a time"
-        raise UsageError(detail=detail, fix=None)
+    _check_together(issues, options)
     if len(issues) > 1 or (options["detach"] and options["announce_fd"] is None):
         words = [[str(issue)] for issue in issues] or [[]]
         rest = _rest(sys.argv[2:], workflow, issues)
@@ -77,15 +74,7 @@ def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: 
     wanted = RunOptions(
         workflow=workflow,
         issue=issues[0] if issues else None,
-        task=options["task"],
-        adw_id=options["adw_id"],
-        model_set=options["model_set"],
-        only=options["only"],
-        until=options["until"],
-        from_phase=options["from_phase"],
-        parallel=options["parallel"],
-        keep=options["keep"],
-        new=options["new"],
+        **{name: options[name] for name in _AS_GIVEN},
         wait=not options["no_wait"],
         fields=check_fields(options["fields"]),
     )
@@ -99,7 +88,28 @@ def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: 
         nursery,
         as_json=options["as_json"],
         announce_fd=options["announce_fd"],
+        plain=options["plain"],
+        verb="continued" if _exists(places, options["adw_id"]) else "started",
     )
+
+
+_AS_GIVEN: Final = (
+    "task", "adw_id", "model_set", "only", "until", "from_phase", "parallel", "keep", "new",
+)  # fmt: skip
+
+
+def _check_together(issues: tuple[int, ...], options: dict[str, Any]) -> None:
+    from adw.errors import UsageError
+
+    if len(set(issues)) < len(issues):
+        raise UsageError(detail="an issue is named twice", fix=None)
+    if len(issues) > 1 and (options["task"] or options["adw_id"] or options["dry_run"]):
+        detail = "`--task`, `--adw-id` and `--dry-run` take one run at a time"
+        raise UsageError(detail=detail, fix=None)
+
+
+def _exists(places: Any, adw_id: str | None) -> bool:
+    return adw_id is not None and os.path.isdir(os.path.join(places.agents_dir, adw_id))
 
 
 def _rest(words: list[str], workflow: str, issues: tuple[int, ...]) -> list[str]:

@@ -65,7 +65,7 @@ def _broken(run: dict[str, Any]) -> list[str]:
 def _head(view: dict[str, Any], run_dir: str) -> list[str]:
     status = view["status"]
     if status == "interrupted":
-        status += " (orchestrator dead)"
+        status += f" ({view['reason'] or 'orchestrator dead'})"
     elif _driven(view):
         from adw.store.runs import holder_pid
 
@@ -75,7 +75,7 @@ def _head(view: dict[str, Any], run_dir: str) -> list[str]:
         ("workflow", view["workflow"]),
         ("issue", view["issue_number"]),
         ("branch", view["state"].get("branch_name")),
-        ("reason", view["reason"]),
+        ("reason", None if status.startswith("interrupted") else view["reason"]),
         ("until", instant(view["until"])),
         ("next", view["next_action"]),
     )
@@ -109,7 +109,7 @@ def _uncalled(view: dict[str, Any], phase: dict[str, Any]) -> bool:
 def _reason(last: dict[str, Any]) -> str:
     if not last:
         return ""
-    reason = last["reason"]
+    reason = last["reason"] or (last.get("detail") if last["success"] is None else None)
     if reason == "exit" and last["exit_code"] is not None:
         reason = f"exit code {last['exit_code']}"
     return ", ".join(word for word in (reason, "adopted" if last["adopted"] else "") if word)

@@ -14,9 +14,9 @@ def test_what_it_writes_is_valid_and_runs(tmp_path: Path) -> None:
     adw = Adw(tmp_path)
 
     adw.run("init").stdout(WROTE + NEXT).stderr("").ok()
-    adw.run("validate").stdout("workflows/example.yaml: valid (4 phases)\nadw.yaml: valid\n").stderr(
-        ""
-    ).ok()
+    adw.run("validate").stdout(
+        "workflows/example.yaml: valid (4 phases)\nadw.yaml: valid\n"
+    ).stderr("").ok()
     adw.run("run", "example", "1", "--json").ok()
 
     log = adw.repo.git("log", "--format=%s", "--all")
@@ -42,7 +42,9 @@ def test_what_exists_is_never_overwritten_whatever_it_is(tmp_path: Path) -> None
 
     said = call(repo, "init")
 
-    assert said.out == ("wrote  issues/1.md\nexists adw.yaml\nexists workflows/example.yaml\n" + NEXT)
+    assert said.out == (
+        "wrote  issues/1.md\nexists adw.yaml\nexists workflows/example.yaml\n" + NEXT
+    )
     assert (tmp_path / "adw.yaml").read_text() == "ports: none\n"
     assert not (tmp_path / "nowhere").exists()
 

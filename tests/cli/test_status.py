@@ -43,6 +43,7 @@ class TestAllRuns:
                     "workflow": "w",
                     "issue_number": 47,
                     "status": "succeeded",
+                    "paused": False,
                     "updated_at": "2026-01-02T03:00:00.000000Z",
                 }
             ],

@@ -219,11 +219,11 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
         ),
     ),
     errors.IssueBusy: (
-        {"issue": 47, "adw_id": "cc73faf1"},
+        {"issue": 47, "adw_id": "cc73faf1", "verb": "watch"},
         5,
         (
             "error: issue 47 already has the live run `cc73faf1`\n"
-            "  hint: adw resume cc73faf1, adw cancel cc73faf1, or adw run … --parallel"
+            "  hint: adw watch cc73faf1, adw cancel cc73faf1, or adw run … --parallel"
         ),
     ),
     errors.HostLocked: (
