@@ -130,13 +130,16 @@ def start_from(session: "Session", supervision: Supervision, phase: str) -> None
         raise UnknownName(
             kind="phase", name=phase, suggestion=suggestion(phase, known), reason=None
         )
-    while True:
-        waiting = ends_first(session.graph, session.running(), phase)
-        if not waiting:
-            break
-        for live in waiting:
-            supervision.stop(f"{live.phase}-{live.attempt}")
+    asked: set[str] = set()
+    while waiting := ends_first(session.graph, session.running(), phase):
+        for child in (f"{live.phase}-{live.attempt}" for live in waiting):
+            if child not in asked:  # a second time would end its grace
+                asked.add(child)
+                supervision.stop(child)
         for ended in supervision.wait(None):
             session.record(ended)
+        session.tick()
+        if session.wish() is not None:
+            return  # the loop ends what runs, as that wish says
     for name in from_marks(session.graph, session.fold, phase):
         session.record_mark(name)

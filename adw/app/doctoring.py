@@ -3,14 +3,16 @@
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from adw.app import reading
 from adw.app.places import Places
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
-from adw.store import files, requests, runs
+from adw.store import attempts, files, requests, runs
 
 SCHEMA_VERSION: Final = 1
 _EVIDENCE: Final = ("adw_state.tampered.", "adw_state.damaged.", "task_history.jsonl.torn.")
@@ -107,8 +109,22 @@ def _around_runs(places: Places) -> Iterator[Finding]:
         path = os.path.join(trees, name)
         run_dir = os.path.join(places.agents_dir, name)
         if os.path.isdir(path) and not os.path.lexists(run_dir):
-            hint = f"look what is in it, then: git worktree remove {path}"
+            hint = f"look what is in it, then: git worktree remove {shlex.quote(path)}"
             yield Finding("orphan", None, path, "a worktree without its run", hint)
+    for name in runs.list_ids(places.agents_dir):
+        yield from _without_tree(places, name)
+
+
+def _without_tree(places: Places, name: str) -> Iterator[Finding]:
+    """An unfinished run whose worktree somebody removed."""
+    run_dir = os.path.join(places.agents_dir, name)
+    known = os.path.isdir(os.path.join(places.repo.git_dir, "worktrees", name))
+    if not known or os.path.isdir(places.worktree(name)) or not attempts.child_ids(run_dir):
+        return
+    if reading.short(places.agents_dir, name)["status"] in {"interrupted", "failed", "held"}:
+        hint = f"adw resume {name} makes it again, and does again what was in no commit"
+        detail = "the worktree of an unfinished run is gone"
+        yield Finding("worktree", name, places.worktree(name), detail, hint)
 
 
 def _names(folder: str) -> list[str]:

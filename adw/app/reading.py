@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from adw.errors import AdwError, StateError
@@ -32,7 +33,8 @@ def status(run_dir: str) -> dict[str, Any]:
     living = {child: pid for child, (alive, pid, _) in unrecorded.items() if alive}
     unseen = {child: words for child, (_, _, words) in unrecorded.items() if words and not held}
     phases = [_phase(phase, living, unseen, held=held) for phase in view["phases"]]
-    now = _status(view, held=held)
+    survivors = None if held else _survivors(run_dir, unrecorded)
+    now = "held" if survivors else _status(view, held=held)
     action = f"adw resume {view['adw_id']}" if now == "interrupted" else view["next_action"]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -41,7 +43,7 @@ def status(run_dir: str) -> dict[str, Any]:
         "definition": view["definition"],
         "issue_number": view["issue_number"],
         "status": now,
-        "reason": _reason(view, now) if not held else None,
+        "reason": None if held else survivors or _reason(view, now),
         "paused": now == "interrupted" and view.get("left") == "pause",
         "until": view["until"],
         "next_action": f"adw watch {view['adw_id']}" if held else action,
@@ -194,6 +196,17 @@ def _unrecorded(
         words = None if end is None else f"ended ({_words(end)}), not recorded yet"
         found[child] = (alive, body["pid"] if body else None, None if alive else words)
     return found
+
+
+def _survivors(run_dir: str, unrecorded: Iterable[str]) -> str | None:
+    """Which processes of a dead attempt live on, if any could not be ended."""
+    for child in unrecorded:
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        named = [pid for line in lines for pid in line.get("survivors") or ()]
+        alive = [str(pid) for pid in named if runs.start_time(pid) is not None]
+        if alive:
+            return f"processes of {child} cannot be ended: {', '.join(alive)}"
+    return None
 
 
 def _words(end: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from adw.app.session import Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Fold, decide, only_marks, resume_marks
 from adw.engine import Outcome, drive
-from adw.errors import ExitCode
+from adw.errors import ExitCode, StoreError
 from adw.model.state import ADWStateData
 from adw.store import runs
 from adw.store.runs import RunLock
@@ -161,15 +161,16 @@ class Work:
         slots = ports.get("slots", 100) if isinstance(ports, dict) else 100
         back, front = self.state.backend_port, self.state.frontend_port
         wanted = (back, front) if back and front else None
-        pair = leases.lease(
-            leases.host_dir(),
-            self.state.adw_id,
-            self.lock.run_dir,
-            wanted,
-            slots,
-            runs.alive,
-            serving=runs.attempt_alive(self.lock.run_dir),
-        )
+        run_dir, serving = self.lock.run_dir, runs.attempt_alive(self.lock.run_dir)
+        host = leases.host_dir()
+        try:
+            pair = leases.lease(
+                host, self.state.adw_id, run_dir, wanted, slots, runs.alive, serving=serving
+            )
+        except OSError as error:
+            fix = "ADW_HOST_DIR names a folder that can be written, or `ports: none` in adw.yaml"
+            reason = error.strerror or str(error)
+            raise StoreError(path=error.filename or host, reason=reason, fix=fix) from error
         if pair != wanted:
             if wanted:
                 self.host.say(

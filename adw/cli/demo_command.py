@@ -108,7 +108,8 @@ def _farewell(outcome: "Outcome", *, keep: bool) -> None:
 
 
 def _list(*rows: tuple[str, str]) -> None:
-    width = max(len(left) for left, _ in rows if len(left) < _WIDTH // 2)
+    short = (len(left) for left, _ in rows if len(left) < _WIDTH // 2)
+    width = max(short, default=0)
     _print(*(f"   {left.ljust(width)}  {right}".rstrip() for left, right in rows))
 
 

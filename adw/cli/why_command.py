@@ -28,6 +28,9 @@ def command(adw_id: str, phase: str | None, *, as_json: bool) -> int:
     show([f"run {found['adw_id']}: {found['status']}"])
     for each in found["phases"]:
         show(["", *_phase(each)])
+    if any(each["status"] == "failed" for each in found["phases"]):
+        tree = f"cd $(adw path {found['adw_id']})"
+        show(["", f"mend it in the run's worktree: {tree}; the main checkout is not looked at"])
     if found["next_action"]:
         show(["", f"next: {found['next_action']}"])
     return 0

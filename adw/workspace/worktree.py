@@ -7,6 +7,7 @@ which a note written durably beforehand proves (mending.py); nothing with work i
 
 import hashlib
 import os
+import shlex
 from contextlib import AbstractContextManager
 from typing import Final, NoReturn
 
@@ -175,7 +176,7 @@ class Worktree:
             found = f"is on branch `{branch}`" if branch else "has a detached HEAD"
             self._refuse(
                 f"the run's worktree {found}, `{self.branch}` is expected",
-                f"git -C {self.path} switch {self.branch}",
+                f"git -C {shlex.quote(self.path)} switch {self.branch}",
             )
         head = registration.tip(self._place)
         if head is None:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli import handmade
-from tests.cli.handmade import ID, OTHER, call, made_run
+from tests.cli.handmade import ID, OTHER, call, entry, made_run
 from tests.support.repo import Repo
 
 STATE = "adw_state.json"
@@ -243,3 +244,14 @@ def test_a_path_that_is_no_utf_8_is_shown(tmp_path: Path) -> None:
 
     assert f"\nrepository  {tmp_path.resolve()}/r\\udcff\n" in said.out
     assert view["facts"]["repository"] == str(repo.path.resolve())
+
+
+def test_an_unfinished_run_whose_worktree_was_removed_is_told(repo: Repo) -> None:
+    made_run(repo, [entry("plan")])
+    (repo.path / "agents" / ID / "attempts" / "plan-1").mkdir(exist_ok=True)
+    repo.git("worktree", "add", "-q", "-b", f"bug-47-{ID}-x", f"trees/{ID}")
+    shutil.rmtree(repo.path / "trees" / ID)
+    said = call(repo, "doctor")
+
+    assert "the worktree of an unfinished run is gone" in said.out
+    assert f"adw resume {ID} makes it again" in said.out

@@ -38,6 +38,8 @@ def test_a_failed_run_names_the_phase_the_output_and_the_next_command(
         "  | \\x1b[31mred\\x1b[0m\n"
         f"  logs: {run_dir}/attempts/test-2\n"
         "\n"
+        f"mend it in the run's worktree: cd $(adw path {ID}); the main checkout is not looked at\n"
+        "\n"
         f"next: adw resume {ID}\n"
     )
 
