@@ -130,7 +130,7 @@ def test_case_A9_A10_F38_an_odd_state_is_refused_untouched(two_runs: Ground) -> 
         damage(state)
         with pytest.raises(StateError):
             load_state(str(state.parent))
-        commands = COMMANDS if name == "newer" else ("status", "resume")
+        commands = {"newer": COMMANDS, "a FIFO": ("status", "resume")}.get(name, ("resume",))
         assert_refused(two_runs, state, said, commands=commands)
         put_back(state, whole)
 

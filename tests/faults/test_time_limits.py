@@ -4,7 +4,9 @@ import os
 import signal
 import sys
 
-from tests.faults.conftest import MakeGround, disable
+import pytest
+
+from tests.faults.conftest import MakeGround, disable, swept
 from tests.support.ground import Ground, dead, kill, phase
 from tests.support.wait import until
 
@@ -47,6 +49,7 @@ class Tree:
             until(lambda pid=self.pids[name]: dead(pid), what=f"death of the {name}")  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("mode", swept(["cgroup", "tag"], "cgroup"), indirect=True)
 def test_case_E1_the_time_limit_holds_without_an_orchestrator(
     make_ground: MakeGround, mode: str
 ) -> None:

@@ -120,7 +120,7 @@ def races(ground: Ground, count: int) -> None:
 
 
 def test_case_K2_one_of_two_resumes_goes_on(interrupted: Ground) -> None:
-    races(interrupted, 6)
+    races(interrupted, 4)
 
 
 @pytest.mark.sweep
