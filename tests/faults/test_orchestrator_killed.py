@@ -48,7 +48,7 @@ def ground(make_ground: MakeGround, mode: str) -> Ground:
     return make_ground(phases, env=disable(mode))
 
 
-def test_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
+def test_ST_14_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
     ground: Ground, mode: str
 ) -> None:
     body = kill_while_it_waits(ground)

@@ -208,7 +208,7 @@ def test_case_B7_a_plain_run_never_continues_an_old_one(adw: Adw) -> None:
     assert _ran(adw, view) == ["plan", "build", "docs", "test"]
 
 
-def test_only_and_until_are_targets_of_one_command(adw: Adw) -> None:
+def test_ST_15_only_and_until_are_targets_of_one_command(adw: Adw) -> None:
     adw.run("run", "sdlc", "135", "--until", "build").ok()
     view = _view(adw)
     assert _ran(adw, view) == ["plan", "build"]

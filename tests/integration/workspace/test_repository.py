@@ -20,7 +20,7 @@ def refused(start: Path | str) -> RepositoryError:
     return caught.value
 
 
-def test_a_subdirectory_a_symlink_and_a_worktree_lead_to_the_main_checkout(
+def test_ST_1_a_subdirectory_a_symlink_and_a_worktree_lead_to_the_main_checkout(
     repo: Repo, made: Worktree, tmp_path: Path
 ) -> None:
     link = tmp_path / "link"

@@ -102,7 +102,7 @@ def test_a_packet_is_handed_over_before_the_commit_and_starts_after_it(tmp_path:
     assert world.history() == ["plan ok", "build ok"]
 
 
-def test_case_H1_B10_a_failed_phase_ends_the_run_as_failed(tmp_path: Path) -> None:
+def test_ST_10_case_H1_B10_a_failed_phase_ends_the_run_as_failed(tmp_path: Path) -> None:
     world = World(tmp_path, phase("plan"), phase("test", ("plan",)), phase("ship", ("test",)))
     world.supervision.script = {("test", 1): exits(1)}
 
@@ -344,7 +344,7 @@ def test_a_failed_sync_of_an_exit_line_stops_before_the_rename(tmp_path: Path) -
     assert ("go", "build-1") not in world.supervision.calls
 
 
-def test_derived_files_are_made_again_after_they_were_deleted(tmp_path: Path) -> None:
+def test_ST_12_derived_files_are_made_again_after_they_were_deleted(tmp_path: Path) -> None:
     world = World(tmp_path, phase("plan"), phase("build", ("plan",)))
     world.supervision.script = {("build", 1): ends("timeout")}
     world.drive()

@@ -228,7 +228,7 @@ def test_fault_17_a_power_cut_burns_no_attempt() -> None:
     assert marks(chain("a", "b"), "a ok, b lost") == []
 
 
-def test_fault_19_a_stale_phase_before_a_later_success_is_not_skipped() -> None:
+def test_ST_11_fault_19_a_stale_phase_before_a_later_success_is_not_skipped() -> None:
     past = "plan ok, build ok, test ok, review ok, commit ok, plan invalidated, plan ok"
     assert starts(decided(sd(), past)) == ["build"]
 

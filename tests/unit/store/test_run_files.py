@@ -187,7 +187,7 @@ def test_what_can_be_no_id_is_refused_before_any_path_is_built_ST_20(text: str) 
         runs.find_run("/nonexistent", text)
 
 
-def test_the_second_opener_is_refused_and_death_frees_the_run(run_dir: str) -> None:
+def test_ST_18_the_second_opener_is_refused_and_death_frees_the_run(run_dir: str) -> None:
     lock = runs.open_run(run_dir)
     with pytest.raises(BusyError) as caught:
         runs.open_run(run_dir)

@@ -103,7 +103,7 @@ def test_an_untouched_state_is_not_called_changed(run_dir: str) -> None:
         (b'{"adw_id": "cc73faf2"}', "it is the state of run `cc73faf2`"),
     ],
 )
-def test_case_A3_A9_a_damaged_state_is_refused_by_name_and_left_as_it_is(
+def test_ST_8_case_A3_A9_a_damaged_state_is_refused_by_name_and_left_as_it_is(
     run_dir: str, data: bytes, reason: str
 ) -> None:
     path = Path(run_dir, "adw_state.json")

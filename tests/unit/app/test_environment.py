@@ -1,0 +1,49 @@
+"""What a phase's environment holds, and what never gets there."""
+
+from adw.app.environment import body_environment, inherited
+from adw.core.graph import Phase
+from adw.model.state import ADWStateData
+
+OUTER = {
+    "PATH": "/bin",
+    "HOME": "/home/u",
+    "LC_ALL": "C",
+    "XDG_CACHE_HOME": "/c",
+    "HTTPS_PROXY": "http://proxy",
+    "NODE_OPTIONS": "--x",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "ADW_ID": "outer000",
+    "ADW_AGENTS_DIR": "/elsewhere",
+    "GIT_DIR": "/elsewhere/.git",
+    "CLAUDECODE": "1",
+    "CLAUDE_CODE_ENTRYPOINT": "cli",
+}
+STATE = ADWStateData(
+    adw_id="cc73faf1",
+    issue_number=47,
+    issue_class="bug",
+    branch_name="bug-47-cc73faf1-x",
+    backend_port=9107,
+    frontend_port=9207,
+)
+
+
+def test_only_listed_names_are_inherited_and_dangerous_ones_never() -> None:
+    plain = inherited(OUTER, [])
+    more = inherited(OUTER, ["NODE_*", "ADW_*", "GIT_*", "CLAUDE*"])
+
+    assert sorted(plain) == ["HOME", "HTTPS_PROXY", "LC_ALL", "PATH", "XDG_CACHE_HOME"]
+    assert sorted(set(more) - set(plain)) == ["NODE_OPTIONS"]
+
+
+def test_ST_16_case_D5_identity_and_ports_come_by_name_and_win_over_the_phases_own() -> None:
+    phase = Phase("test", argv=("true",), env=(("CI", "1"), ("PATH", "/own"), ("ADW_ID", "forged")))
+    run = {"run_dir": "/r/agents/cc73faf1", "worktree": "/r/trees/cc73faf1", "state": STATE}
+    env = body_environment(inherited(OUTER, []), phase, "test-2", 2, run)
+
+    assert (env["CI"], env["PATH"], env["ADW_ID"]) == ("1", "/own", "cc73faf1")
+    assert (env["ADW_PHASE"], env["ADW_ATTEMPT"], env["ADW_CHILD"]) == ("test", "2", "test-2")
+    assert (env["ADW_BACKEND_PORT"], env["ADW_FRONTEND_PORT"]) == ("9107", "9207")
+    assert env["ADW_RESULT"] == "/r/agents/cc73faf1/children/test-2/result.json"
+    assert env["ADW_PLAN_FILE"] == ""
+    assert "AWS_SECRET_ACCESS_KEY" not in env
