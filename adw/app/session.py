@@ -180,6 +180,7 @@ class Session:
     def commit(self, before_rename: Callable[[], None]) -> None:
         """Replace the state, if anything changed, and make new packets' names durable."""
         if self._entries or self._fields:
+            self._keep_foreign()
             at = clock.stamp()
             state = self.state
             if self._fields:
@@ -193,6 +194,12 @@ class Session:
             for name in ("children", "attempts"):
                 files.sync_dir(os.path.join(self.run_dir, name))
         self.parts.wishes.tell_applied(self)
+
+    def _keep_foreign(self) -> None:
+        """Never write over bytes of somebody else: they are kept aside first."""
+        evidence = self.parts.state_file.restore()
+        if evidence:
+            self.event("state_restored", {"evidence": evidence})
 
     def launched(self, child_id: str) -> None:
         """The body of a packet may have started."""

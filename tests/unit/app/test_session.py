@@ -257,6 +257,21 @@ def test_a_tampered_state_is_put_back_and_the_attempt_is_final(tmp_path: Path) -
     assert Path(world.run_dir, "adw_state.tampered.1.json").exists()
 
 
+def test_bytes_that_somebody_wrote_between_two_attempts_are_kept_aside(tmp_path: Path) -> None:
+    world = World(tmp_path, phase("build"))
+    session = world.open()
+    path = Path(world.run_dir, "adw_state.json")
+    path.write_text(path.read_text().replace("47", "48"))
+    session.record_mark("build")
+    session.commit(lambda: None)
+    session.publish(session.decide(0.0))
+    session.parts.lock.close()
+
+    assert load_state(world.run_dir)[0].issue_number == 47
+    assert '"issue_number": 48' in Path(world.run_dir, "adw_state.tampered.1.json").read_text()
+    assert "state_restored" in world.events()
+
+
 # --- wishes ------------------------------------------------------------------------------
 
 
