@@ -10,7 +10,7 @@ from adw.app.define import Definition
 from adw.app.places import Places
 from adw.core.decide import ends_first, from_marks
 from adw.core.interfaces import Supervision
-from adw.errors import DefinitionChanged, UnknownName, UsageError, suggestion
+from adw.errors import DefinitionChanged, UsageError
 from adw.store import definitions, files
 
 if TYPE_CHECKING:
@@ -63,10 +63,14 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
     root = places.repo.root
     loaded = load_workflow(find_workflow(old.full.name, root))
     missing = [name for name in old.graph.order if name not in loaded.graph.phases]
-    _refuse_missing(run_dir, missing)
+    targets = {old.command.get("only"), old.command.get("until")}
+    _refuse_missing(run_dir, missing, targets)
     parent = definitions.load_definition(run_dir, old.id)
     fresh = definitions.make_definition(
-        loaded.file, loaded.data, load_config(root).to_json(), dict(old.command)
+        loaded.file,
+        loaded.data,
+        load_config(root).to_json(),
+        {**old.command, "path": loaded.file},
     )
     contents = {path: file.data() for path, file in fresh.files.items()}
     snapshot = make_snapshot(fresh.agent_type, fresh.component_rules, contents, parent)
@@ -74,14 +78,14 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
     return define.load(run_dir, f"{loaded.graph.name}@{snapshot.id}")
 
 
-def _refuse_missing(run_dir: str, missing: list[str]) -> None:
-    """A phase that failed or was cut off cannot be continued by name when it is gone."""
+def _refuse_missing(run_dir: str, missing: list[str], targets: set[str | None]) -> None:
+    """A phase that failed, was cut off or is the target cannot be gone."""
     from adw.store.state import load_state
 
     state, _ = load_state(run_dir)
     latest = {entry.phase: entry for entry in state.phase_history}
     for name in missing:
-        if name in latest and not latest[name].success:
+        if name in targets or (name in latest and not latest[name].success):
             raise DefinitionChanged(
                 adw_id=state.adw_id,
                 detail=f"phase `{name}`, where the run stopped, is gone",
@@ -125,11 +129,7 @@ def start_from(session: "Session", supervision: Supervision, phase: str) -> None
     Raises:
         UnknownName: No such phase.
     """
-    known = list(session.graph.phases)
-    if phase not in known:
-        raise UnknownName(
-            kind="phase", name=phase, suggestion=suggestion(phase, known), reason=None
-        )
+    define.check_phase(session.graph, phase, start=True)
     asked: set[str] = set()
     while waiting := ends_first(session.graph, session.running(), phase):
         for child in (f"{live.phase}-{live.attempt}" for live in waiting):

@@ -10,7 +10,7 @@ from adw.app import define
 from adw.app.define import Definition
 from adw.app.packets import run_response, run_task
 from adw.app.places import Places, issue_facts
-from adw.errors import IssueBusy, StoreError, UnknownName, UsageError, suggestion
+from adw.errors import IssueBusy, StoreError, UsageError
 from adw.ids import new_id
 from adw.model.event import make_event
 from adw.model.state import ADWStateData, encode_head, encode_state
@@ -69,7 +69,7 @@ def make_plan(
     config = load_config(root)
     loaded = load_workflow(find_workflow(options.workflow, root))
     for name in (options.only, options.until, options.from_phase):
-        _check_phase(name, list(loaded.graph.phases))
+        define.check_phase(loaded.graph, name, start=name != options.only)
     if options.task is not None:
         issue = read_task(options.task)
     elif options.issue is not None:
@@ -87,11 +87,6 @@ def make_plan(
         loaded.file, loaded.data, loaded.graph, config.to_json(), command
     )
     return Plan(definition, snapshot, issue, commit, branch_name(issue, adw_id))
-
-
-def _check_phase(name: str | None, known: list[str]) -> None:
-    if name is not None and name not in known:
-        raise UnknownName(kind="phase", name=name, suggestion=suggestion(name, known), reason=None)
 
 
 def create(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> RunLock:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from adw.core.decide import cut_until, only
 from adw.core.graph import Graph, from_json, to_json
+from adw.errors import UnknownName, UsageError, suggestion
 from adw.store import definitions
 
 if TYPE_CHECKING:
@@ -102,3 +103,26 @@ def cut(graph: Graph, command: Mapping[str, Any]) -> Graph:
     if command.get("until"):
         return cut_until(graph, command["until"])
     return graph
+
+
+def check_phase(graph: Graph, name: str | None, *, start: bool) -> None:
+    """Check a phase that a person names.
+
+    Args:
+        graph: The whole workflow.
+        name: None: nothing was named.
+        start: It is to be a start or a target, which a repair phase cannot be.
+
+    Raises:
+        UnknownName: No such phase.
+        UsageError: A repair phase, which runs only when its owner calls it.
+    """
+    if name is None:
+        return
+    if name not in graph.phases:
+        close = suggestion(name, list(graph.phases))
+        raise UnknownName(kind="phase", name=name, suggestion=close, reason=None)
+    if start and name in graph.owners:
+        owners = " or ".join(f"`{owner}`" for owner in graph.owners[name])
+        detail = f"`{name}` runs only when {owners} calls it"
+        raise UsageError(detail=detail, fix=f"name {owners} instead")

@@ -153,7 +153,7 @@ def _in_run(run_dir: str) -> Iterator[Finding]:
             path = os.path.join(folder, name)
             if name.startswith(_EVIDENCE):
                 yield Finding("evidence", adw_id, path, "bytes that were set aside")
-            elif name.endswith(".tmp") and not held:
+            elif name.startswith(".") and name.endswith(".tmp") and not held:
                 yield _stale(adw_id, path)
 
 
@@ -237,7 +237,7 @@ def _requests(run_dir: str) -> Iterator[Finding]:
             continue
         if name not in good:
             detail = "a request that cannot be read"
-            yield Finding("request", adw_id, path, detail, f"remove it: rm {path}")
+            yield Finding("request", adw_id, path, detail, f"remove it: rm {shlex.quote(path)}")
         elif not runs.held(run_dir):
             detail = f"a request that nobody has applied: {_request(path)}"
             yield Finding("request", adw_id, path, detail, f"adw resume {adw_id}")

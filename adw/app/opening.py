@@ -23,7 +23,7 @@ from adw.errors import EnvironmentFault
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.history import History
-from adw.store.runs import RunLock
+from adw.store.runs import DIRS, RunLock
 from adw.store.state import StateFile
 
 _HANDOVER_S: Final = 10.0  # a supervisor that has a packet records itself within milliseconds
@@ -97,7 +97,7 @@ def _program(use: str) -> tuple[str, ...]:
 
 
 def _sweep(run_dir: str) -> None:
-    for name in ("", "state", "definitions", "requests"):
+    for name in ("", *DIRS):
         files.sweep(os.path.join(run_dir, name))
 
 

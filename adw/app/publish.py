@@ -138,7 +138,7 @@ def reason(facts: Facts, decision: Decision) -> str | None:
     """Why a run failed, is held or was cancelled, in one line."""
     if decision.closing in {None, "succeeded"}:
         return None
-    wanted = {"cancelled": "cancelled"}.get(decision.closing or "", decision.closing or "")
+    wanted = decision.closing or ""
     for name in facts.graph.phases:
         last = (facts.board.attempts(name) or [{}])[-1]
         if facts.board.status(name) == wanted or last.get("reason") == wanted:

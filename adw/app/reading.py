@@ -202,11 +202,23 @@ def _survivors(run_dir: str, unrecorded: Iterable[str]) -> str | None:
     """Which processes of a dead attempt live on, if any could not be ended."""
     for child in unrecorded:
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        supervisor = attempts.find(lines, "supervisor") or {}
+        if supervisor.get("boot_id") not in {None, _boot_id()}:
+            continue
         named = [pid for line in lines for pid in line.get("survivors") or ()]
         alive = [str(pid) for pid in named if runs.start_time(pid) is not None]
         if alive:
             return f"processes of {child} cannot be ended: {', '.join(alive)}"
     return None
+
+
+def _boot_id() -> str:
+    """Process ids mean nothing after the boot that gave them."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _words(end: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from adw.app import define, publish
 from adw.app.packets import template_values
 from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.graph import Graph
+from adw.core.outcome import outcome_word
 from adw.core.view import PhaseBoard
 from adw.model.state import ADWStateData
 from adw.store import attempts, files
@@ -41,7 +42,7 @@ def compute(run_dir: str) -> Computed:
     graph = define.load(run_dir, state.workflow).graph if state.workflow else bare_graph(state)
     fold = Fold.of(graph, state.phase_history)
     running = _running(run_dir, state)
-    outcomes = {e.phase: ("done" if e.success else "excused") for e in state.phase_history}
+    outcomes = {entry.phase: outcome_word(entry) for entry in state.phase_history}
 
     def holds(_phase: str, expression: str) -> bool:
         from adw.core.when import holds

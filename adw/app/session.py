@@ -20,7 +20,7 @@ from adw.core.contracts import signature
 from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
 from adw.core.graph import Graph, Phase
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec
-from adw.core.outcome import Verdict
+from adw.core.outcome import Verdict, outcome_word
 from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
@@ -107,7 +107,7 @@ class Session:
         else:
             stopped = "cancelled" if self.wish() == "cancel" else "interrupted"
             verdict, fields = self._judge.observed(
-                run.live, ended.child_id, ended.record, self.state, stopped
+                run.live, ended.child_id, ended.record, self.pending(), stopped
             )
         if evidence:
             detail = f"the state file was changed by somebody else; see {evidence}"
@@ -120,7 +120,7 @@ class Session:
             self._fields.update(fields)
         entry = self._entry(run, ended.child_id, verdict, ended.record)
         entry = entry.model_copy(update={"commit": head if isinstance(head, str) else None})
-        self.append(entry)
+        entry = self.append(entry)
         self._completed(entry, ended.child_id, verdict, ended.record)
 
     def record_skip(self, phase: str) -> None:
@@ -167,12 +167,13 @@ class Session:
             return None
         history = [*self.state.phase_history, *self._entries]
         before = self._judge.before(start.phase, history)
-        place = Place(self.run_dir, self.parts.worktree.path, self.state, self.parts.run_info)
+        place = Place(self.run_dir, self.parts.worktree.path, self.pending(), self.parts.run_info)
         launch = Launch(start, filled, child, clock.stamp(), before)
         try:
             prepared = write_launch(place, launch, self.parts.base_env)
         except OSError as error:
-            raise StoreError(path=error.filename, reason=error.strerror, fix=None) from error
+            path = error.filename or self.run_dir
+            raise StoreError(path=path, reason=error.strerror, fix=None) from error
         self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), launch.at)
         self._packets.append(child)
         return prepared
@@ -247,16 +248,21 @@ class Session:
         self._running[child_id] = _Run(live, started_at)
         self.board.started(live.phase, live.attempt, child_id, started_at, adopted=False)
 
-    def append(self, entry: HistoryEntry) -> None:
-        """Add an entry to the next commit; the last that fits is `stuck`, more are left out."""
+    def append(self, entry: HistoryEntry) -> HistoryEntry:
+        """Add an entry to the next commit; the last that fits is `stuck`, more are left out.
+
+        Returns:
+            The entry as it was added.
+        """
         if self._room() <= 0:
-            return
+            return entry
         if self._room() == 1:
             entry = entry.model_copy(update={"success": False, "reason": "stuck"})
         self._entries.append(entry)
         self._fold(entry)
         if entry.attempt == 0:
             self.board.ended(entry, None, None, None)
+        return entry
 
     def _room(self) -> int:
         """How many more entries the state takes."""
@@ -265,6 +271,10 @@ class Session:
     def has_entries(self) -> bool:
         """Whether entries wait for the next commit."""
         return bool(self._entries)
+
+    def pending(self) -> ADWStateData:
+        """The state with the fields that the next commit sets; the next packet is made from it."""
+        return self.state.model_copy(update=self._fields)
 
     def field(self, name: str) -> Any:
         """Value of a state field as the next commit has it."""
@@ -290,21 +300,17 @@ class Session:
 
     def _fold(self, entry: HistoryEntry) -> None:
         self.fold.add(entry)
-        if entry.success:
-            self._outcomes[entry.phase] = "skipped" if entry.reason == "skipped" else "done"
-        else:
-            self._outcomes[entry.phase] = "excused"
+        self._outcomes[entry.phase] = outcome_word(entry)
 
     def holds(self, phase: str, expression: str) -> bool:
         """Evaluate a `when` over state fields and the outcomes of what the phase needs."""
         needs = self.graph.phases[phase].needs
         outcomes = {name: self._outcomes.get(name, "excused") for name in needs}
-        state = self.state.model_copy(update=self._fields)
-        return self.parts.holds(expression, {**template_values(state), **outcomes})
+        return self.parts.holds(expression, {**template_values(self.pending()), **outcomes})
 
     def _filled(self, phase: Phase) -> Phase:
         """The phase with its templates filled: argv, directory, `ensure` commands."""
-        values = {**template_values(self.state), "worktree": self.parts.worktree.path}
+        values = {**template_values(self.pending()), "worktree": self.parts.worktree.path}
 
         def fill(words: tuple[str, ...]) -> tuple[str, ...]:
             if words[:2] == ("sh", "-euc"):
@@ -322,8 +328,7 @@ class Session:
         run = _Run(Live(start.phase, start.attempt, start.repairs), clock.stamp())
         verdict = Verdict(success=False, reason=reason, detail=detail)
         child = name_child(start.phase, start.attempt)
-        entry = self._entry(run, child, verdict, None)
-        self.append(entry)
+        entry = self.append(self._entry(run, child, verdict, None))
         self._completed(entry, child, verdict, None)
 
     def _entry(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from adw.core.interfaces import ExitRecord
 from adw.model.result import Result
+from adw.model.state import HistoryEntry
 
 TRY_LATER: Final = 75  # EX_TEMPFAIL of sysexits.h
 BLOCKED: Final = 77  # EX_NOPERM of sysexits.h
@@ -57,6 +58,13 @@ def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> V
                 success=False, reason="blocked", detail=result.blocker.question.splitlines()[0]
             )
     return Verdict(success=False, reason=record.reason, detail=record.error or _observed(record))
+
+
+def outcome_word(entry: HistoryEntry) -> str:
+    """What a `when` calls the outcome of a phase by its latest entry: done, skipped or excused."""
+    if not entry.success:
+        return "excused"
+    return "skipped" if entry.reason == "skipped" else "done"
 
 
 def settable(result: Result, state: Any) -> dict[str, Any] | str:

@@ -123,7 +123,8 @@ def sweep(parent: str) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             parts = name.removeprefix(_PREFIX).split("-", 2)
-            ours = name.startswith(_PREFIX) and all(part.isdigit() for part in parts)
+            ours = name.startswith(_PREFIX) and len(parts) == 3  # noqa: PLR2004  pid, start, number
+            ours = ours and all(part.isdigit() for part in parts)
             if ours and not procs.is_alive(int(parts[0]), int(parts[1])):
                 remove(f"{parent}/{name}")
 

@@ -270,3 +270,16 @@ phases:
     assert _ran(adw, view) == ["first", "second", "second"]
     files = adw.repo.git("ls-tree", "--name-only", view["state"]["branch_name"])
     assert {"first.txt", "second.txt"} <= set(files.split())
+
+
+def test_a_repair_phase_is_no_start_and_no_target(adw: Adw) -> None:
+    text = SDLC.replace(
+        "  test:\n", "  fix: {run: 'true'}\n  test:\n    repair: {phase: fix, rounds: 1}\n"
+    )
+    adw.workflow("sdlc", text).repo.commit("repair")
+    out = adw.run("run", "sdlc", "135", "--until", "fix").fails(2)
+    assert "`fix` runs only when `test` calls it" in out.stderr
+    adw.run("run", "sdlc", "135").ok()
+    out = adw.run("resume", _view(adw)["adw_id"], "--from", "fix").fails(2)
+
+    assert "`fix` runs only when `test` calls it" in out.stderr

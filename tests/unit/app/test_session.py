@@ -15,7 +15,7 @@ from adw.app.wishes import Wishes
 from adw.cli.progress import Silent
 from adw.core.compile import compile_graph
 from adw.core.graph import Phase, Repair, Retry
-from adw.core.interfaces import ExitRecord, TreeEnd
+from adw.core.interfaces import ExitRecord, LaunchSpec, TreeEnd
 from adw.engine import Outcome, drive
 from adw.errors import StoreError, Survivor
 from adw.model.state import ADWStateData, encode_head, encode_state
@@ -222,6 +222,24 @@ def test_case_H5_prose_where_json_was_owed_fails_the_attempt(tmp_path: Path) -> 
 
     assert world.drive().closing == "failed"
     assert world.history() == ["plan result_invalid"]
+
+
+def test_what_a_phase_sets_reaches_the_phase_that_starts_next(tmp_path: Path) -> None:
+    world = World(tmp_path, phase("plan"), phase("build", ("plan",), when='plan_file != ""'))
+    (tmp_path / "p.md").write_text("the plan")
+    seen: dict[str, str] = {}
+
+    class Watches(_writes_result(world, '{"state": {"plan_file": "p.md"}}')):  # type: ignore[misc]
+        def hand_over(self, spec: LaunchSpec, lock_fd: int) -> None:
+            seen[spec.child_id] = spec.env["ADW_PLAN_FILE"]
+            super().hand_over(spec, lock_fd)
+
+    world.supervision = Watches()
+    world.drive()
+    task = Path(world.run_dir, "children", "build-1", "TASK.md").read_text()
+
+    assert seen == {"plan-1": "", "build-1": "p.md"}
+    assert "- plan: p.md\n" in task
 
 
 def test_writing_phases_run_alone_and_readers_together(tmp_path: Path) -> None:
