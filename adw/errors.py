@@ -239,16 +239,8 @@ class StateVersion(StateError):
     hint = "use a newer adw"
 
 
-class StateChanged(EnvironmentFault):
-    """Somebody else wrote the state file while this adw held the run."""
-
-    code = "state.changed"
-    text = "`{path}` was changed by another program while adw held the run"
-    hint = "the bytes found are kept in {evidence}"
-
-
 class StoreError(EnvironmentFault):
-    """A durable write failed; the old file is intact."""
+    """A durable write failed; the old file is intact, or the new one is whole."""
 
     code = "store.failed"
     text = "cannot write `{path}`: {reason}"

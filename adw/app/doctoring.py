@@ -23,7 +23,7 @@ class Finding:
     """One thing that a person should know of."""
 
     kind: str
-    """state, definition, history, evidence, request, leftover, orphan or environment."""
+    """state, definition, history, evidence, request, leftover, orphan, worktree or environment."""
     adw_id: str | None
     path: str
     detail: str

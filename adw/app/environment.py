@@ -1,7 +1,7 @@
 """The environment of a phase: an allow-list, the repository's `env` keys, and the ADW_* names.
 
 Nothing else is inherited: no `GIT_*`, no `ADW_*` of an outer run, no marker by which an agent
-takes itself for nested. Strangers' text never comes here. Source: design contract, section 7.
+takes itself for nested. Strangers' text never comes here.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""TASK.md of a run and of a child, rendered from the phase, the state and the issue."""
+"""The texts of a run: TASK.md and RESPONSE.md of it and its children, and what templates may name."""
 
 import os
 import sys

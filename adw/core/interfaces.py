@@ -202,7 +202,7 @@ class RunRecord(Protocol):
         """Write events, RESPONSE.md and latest.json; tell whoever watches."""
 
     def tick_s(self) -> float | None:
-        """How often whoever watches wants to be called; None: never."""
+        """How soon `tick` must be called, by watchers or for views held back; None: need not be."""
 
     def tick(self) -> None:
-        """Let whoever watches look."""
+        """Take up requests, write views that were held back, let whoever watches look."""

@@ -2,7 +2,7 @@
 
 Written after the commit and not synced: what a crash swallows is written again at open from the
 state and the attempt files, marked `recovered`. A torn last line is moved to
-`task_history.torn.<n>` before the next append.
+`task_history.jsonl.torn.<n>` before the next append.
 """
 
 import errno

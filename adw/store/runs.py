@@ -141,7 +141,7 @@ def attempt_alive(run_dir: str) -> bool:
 
 
 def holder(run_dir: str) -> str:
-    """Who holds the run, for display: `process 4121 on host since …`."""
+    """Who holds the run, for display: ``process 4121 (`adw run sdlc`) since …``."""
     import time
 
     deadline = time.monotonic() + _REREAD_S

@@ -3,7 +3,7 @@
 Reader's guarantee: `adw_state.json` is always one whole version; replacing it is the commit point
 of everything adw does. A damaged or foreign file is refused and never written over.
 A crash leaves at most a temporary file, and `adw_state.prev.json`, the version before, which is
-for diagnosis only: nothing falls back to it, since that would repeat effects.
+for people: nothing falls back to it by itself, since that would repeat effects.
 """
 
 import hashlib
@@ -107,7 +107,8 @@ class StateFile:
             before_rename: Called when the new bytes are synced; an exception leaves the old state.
 
         Raises:
-            StoreError: Nothing was committed; the old file is intact.
+            StoreError: The old file is intact, except where the last sync, that of the directory,
+                failed: then the new version stands and its durability is unknown.
         """
         old, new = self._written, state.phase_history
         assert len(new) >= len(old), "phase_history is append-only"

@@ -148,18 +148,6 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: use a newer adw"
         ),
     ),
-    errors.StateChanged: (
-        {
-            "path": "agents/cc73faf1/adw_state.json",
-            "evidence": "agents/cc73faf1/adw_state.tampered.json",
-        },
-        4,
-        (
-            "error: `agents/cc73faf1/adw_state.json` was changed by another program"
-            " while adw held the run\n"
-            "  hint: the bytes found are kept in agents/cc73faf1/adw_state.tampered.json"
-        ),
-    ),
     errors.StoreError: (
         {
             "path": "agents/cc73faf1/adw_state.json",
