@@ -241,6 +241,7 @@ def test_a_repository_never_seen_before_survives_a_kill_amid_its_tests(strange: 
 
 
 @pytest.mark.xdist_group("strange")
+@pytest.mark.sweep
 def test_one_broken_test_fails_the_run_and_later_phases_stay_unstarted(strange: Strange) -> None:
     strange.issue(2)
     with one_test_broken(strange):
