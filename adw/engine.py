@@ -11,6 +11,7 @@ from adw import failpoints
 from adw.core.decide import Decision, Live, Start
 from adw.core.graph import Graph
 from adw.core.interfaces import Ended, LaunchSpec, RunRecord, Supervision, Ticker
+from adw.ids import child_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,16 @@ def _start(
             return decision, specs
         for phase in decision.skips:
             run.record_skip(phase)
-        fault = bool(decision.skips)
-        for start in () if fault else admit(run.graph, run.running(), decision.starts):
+        again = bool(decision.skips)
+        for start in () if again else admit(run.graph, run.running(), decision.starts):
             prepared = run.prepare(start)
             if prepared is None:
-                fault = True
+                again = True
                 break
             supervision.hand_over(*prepared)
             failpoints.hit("packet.handed_over")
             specs.append(prepared[0])
-        if not fault:
+        if not again:
             return decision, specs
 
 
@@ -110,7 +111,7 @@ def _stop_all(
     if wish == "pause":
         return
     for live in run.running():
-        child = f"{live.phase}-{live.attempt}"
+        child = child_id(live.phase, live.attempt)
         if (wish, child) not in asked:
             asked.add((wish, child))
             supervision.stop(child)

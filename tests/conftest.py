@@ -42,6 +42,10 @@ class LeftTheSystemChanged(AssertionError):
     """A control group or mount outlived the tests."""
 
 
+class SkippedInCI(AssertionError):
+    """Tests were skipped where none may be: what they show was not shown."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Clean the environment before any test module is imported."""
     del config
@@ -73,6 +77,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     left = [*leftovers.staying_cgroups(_cgroups), *sorted(leftovers.mounts() - _mounts)]
     if left:
         raise LeftTheSystemChanged(", ".join(left))
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = len(reporter.stats.get("skipped", [])) if reporter else 0
+    if os.environ.get("CI") and skipped:
+        raise SkippedInCI(f"{skipped}: CI has all that the tests need")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from adw.app.places import Places
 from adw.core.decide import ends_first, from_marks
 from adw.core.interfaces import Supervision
 from adw.errors import DefinitionChanged, UsageError
+from adw.ids import child_id
 from adw.store import definitions, files
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def start_from(session: "Session", supervision: Supervision, phase: str) -> None
     define.check_phase(session.graph, phase, start=True)
     asked: set[str] = set()
     while waiting := ends_first(session.graph, session.running(), phase):
-        for child in (f"{live.phase}-{live.attempt}" for live in waiting):
+        for child in (child_id(live.phase, live.attempt) for live in waiting):
             if child not in asked:  # a second time would end its grace
                 asked.add(child)
                 supervision.stop(child)

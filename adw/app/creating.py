@@ -1,6 +1,5 @@
 """A new run: look for a live one of the issue, build the directory, publish it by one rename."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from adw.errors import IssueBusy, StoreError, UsageError
 from adw.ids import new_id
 from adw.model.event import make_event
 from adw.model.state import ADWStateData, encode_head, encode_state
-from adw.store import runs
+from adw.store import definitions, runs
 from adw.store.encoding import json_bytes, text_bytes
 from adw.store.runs import RunLock
 from adw.store.state import first_fault
@@ -166,9 +165,9 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "adw_state.json": encode_state(encode_head(state), []),
         "run.json": json_bytes(info, indent=1) + b"\n",
         f"definitions/{plan.definition.id}.json": plan.snapshot.encode(),
-        f"definitions/{plan.definition.id}.graph.json": json.dumps(
+        f"definitions/{plan.definition.id}.graph.json": definitions.graph_bytes(
             plan.definition.derived()
-        ).encode(),
+        ),
         "TASK.md": text_bytes(run_task(facts)),
         "RESPONSE.md": text_bytes(_first_response(adw_id, plan)),
         "state/task_history.jsonl": json_bytes(event) + b"\n",

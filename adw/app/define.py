@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adw.core.decide import cut_until, only
+from adw.core.cut import cut
 from adw.core.graph import Graph, from_json, to_json
 from adw.errors import UnknownName, UsageError, suggestion
 from adw.store import definitions
@@ -94,15 +94,6 @@ def _rebuild(run_dir: str, definition_id: str) -> Definition:
 def keep(run_dir: str, definition: Definition) -> None:
     """Store the derived form beside the pin."""
     definitions.save_graph_json(run_dir, definition.id, definition.derived())
-
-
-def cut(graph: Graph, command: Mapping[str, Any]) -> Graph:
-    """The graph of a command: all of it, `--only P`, or up to `--until P`."""
-    if command.get("only"):
-        return only(graph, command["only"])
-    if command.get("until"):
-        return cut_until(graph, command["until"])
-    return graph
 
 
 def check_phase(graph: Graph, name: str | None, *, start: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw.app import reading
-from adw.core.cut import cut_until, only
+from adw.core.cut import cut
 from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.explain import why
 from adw.core.graph import Graph, from_json
@@ -148,11 +148,7 @@ def _kept_graph(run_dir: str, status: dict[str, Any]) -> Graph | None:
         graph, command = from_json(kept["graph"]), kept["command"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if graph is None:
-        return None
-    if command.get("only"):
-        return only(graph, command["only"])
-    return cut_until(graph, command["until"]) if command.get("until") else graph
+    return None if graph is None else cut(graph, command)
 
 
 def _mark(entry: dict[str, Any]) -> Mark:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import clock, log
-from adw.app import publish
+from adw.app import reading
 from adw.app.define import Definition
 from adw.app.environment import inherited
 from adw.app.parts import Parts, Reporter
@@ -20,6 +20,7 @@ from adw.app.wishes import Wishes
 from adw.core.decide import Live
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
 from adw.errors import EnvironmentFault
+from adw.ids import child_id
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.history import History
@@ -103,24 +104,13 @@ def _sweep(run_dir: str) -> None:
 
 def _fill_board(session: Session) -> None:
     """Take the attempts over from latest.json where it fits the state, else from their files."""
-    found = read_latest(session.run_dir)
+    found = reading.read_latest(session.run_dir)
     if found is None or found.get("state_sha256") != session.parts.state_file.sha256:
         session.board = board_from_files(session.run_dir, session.graph, session.state)
         return
     session.board.load(found["phases"])
     for entry in session.state.phase_history:
         session.board.ended(entry, None, None, None)
-
-
-def read_latest(run_dir: str) -> dict[str, Any] | None:
-    """The derived view, or None where it is missing or damaged."""
-    import json
-
-    try:
-        found = json.loads(files.read(os.path.join(run_dir, publish.LATEST)))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None
 
 
 def _recover_response(
@@ -145,7 +135,7 @@ def _recover_events(session: Session) -> None:
         entry = entries[number]
         common: dict[str, Any] = {"entries": number + 1, "stage": entry.phase, "recovered": True}
         if entry.attempt:
-            child = f"{entry.phase}-{entry.attempt}"
+            child = child_id(entry.phase, entry.attempt)
             line = _exit_line(session, child)
             slots = {
                 "attempt": entry.attempt,
@@ -164,7 +154,7 @@ def _recover_events(session: Session) -> None:
 
 def _take_attempts(session: Session) -> None:
     """Adopt what lives, record what ended, remove what never was an attempt."""
-    known = {f"{e.phase}-{e.attempt}" for e in session.state.phase_history}
+    known = {child_id(e.phase, e.attempt) for e in session.state.phase_history}
     found = []
     for child in attempts.child_ids(session.run_dir):
         if child in known:
@@ -195,7 +185,7 @@ def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> 
             return
         lines = attempts.read_lines(folder)
     line = attempts.find(lines, "exit")
-    record = exit_record(line) if line else None
+    record = ExitRecord.of(line) if line else None
     if record is None or record.reason == "interrupted":
         session.found(live, child, launch["at"])
     else:
@@ -204,19 +194,6 @@ def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> 
         # Its supervisor may have died between writing and syncing it.
         files.sync_file(os.path.join(folder, attempts.FILE))
     session.record(Ended(child, record, adopted=True))
-
-
-def exit_record(line: Mapping[str, Any]) -> ExitRecord:
-    """The exit line of attempt.jsonl as a value; unknown keys of a newer adw are left out."""
-    return ExitRecord(
-        reason=line.get("reason"),
-        started_at=line.get("started_at"),
-        ended_at=line["ended_at"],
-        exit_code=line.get("exit_code"),
-        signal=line.get("signal"),
-        error=line.get("error"),
-        survivors=tuple(line.get("survivors") or ()),
-    )
 
 
 def _settled_lines(child: str, folder: str) -> list[dict[str, Any]]:

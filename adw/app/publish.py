@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from adw import clock
+from adw.app import reading
 from adw.app.packets import run_response
 from adw.core.decide import Decision
 from adw.core.graph import Graph
@@ -22,7 +23,6 @@ from adw.store.encoding import json_bytes, text_bytes
 if TYPE_CHECKING:
     from adw.app.session import Session
 
-LATEST: Final = os.path.join("state", "latest.json")
 HOLD_S: Final = 0.05  # well below the time for which adw.app.reading looks again
 
 
@@ -96,7 +96,7 @@ def _replace_views(session: "Session", decision: Decision) -> None:
     head = view_head(facts, decision)
     session.reason = head["reason"]
     data = latest_bytes(head, session.board.encoded())
-    files.replace(os.path.join(session.run_dir, LATEST), data, sync=False)
+    files.replace(os.path.join(session.run_dir, reading.LATEST), data, sync=False)
     state = session.state
     view = {**head, "branch": state.branch_name, "worktree": state.worktree_path}
     text = run_response(view, session.board.counts(), notes(facts))

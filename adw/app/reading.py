@@ -15,7 +15,7 @@ from adw.errors import AdwError, StateError
 from adw.store import attempts, files, runs
 
 SCHEMA_VERSION: Final = 1
-_LATEST: Final = os.path.join("state", "latest.json")
+LATEST: Final = os.path.join("state", "latest.json")
 _REREADS: Final = 20  # of latest.json while an orchestrator is between commit and publish
 _REREAD_S: Final = 0.01
 
@@ -96,7 +96,7 @@ def _heads(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """
     data = _state_bytes(run_dir)
     try:
-        latest = files.read(os.path.join(run_dir, _LATEST))
+        latest = files.read(os.path.join(run_dir, LATEST))
         state, in_form = _head(data, b',\n  "phase_history": [')
         view, view_in_form = _head(latest, b',\n "phases": ')
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ def _view(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The derived view that fits the state, and the state as plain JSON."""
     for _ in range(_REREADS):
         data = _state_bytes(run_dir)
-        latest = _latest(run_dir)
+        latest = read_latest(run_dir)
         if latest and latest.get("state_sha256") == hashlib.sha256(data).hexdigest():
             return latest, json.loads(data)
         if not runs.held(run_dir):
@@ -141,9 +141,10 @@ def _state_bytes(run_dir: str) -> bytes:
         ) from error
 
 
-def _latest(run_dir: str) -> dict[str, Any] | None:
+def read_latest(run_dir: str) -> dict[str, Any] | None:
+    """The derived view, or None where it is missing or damaged."""
     try:
-        found = json.loads(files.read(os.path.join(run_dir, _LATEST)))
+        found = json.loads(files.read(os.path.join(run_dir, LATEST)))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None

@@ -14,6 +14,7 @@ from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.graph import Graph
 from adw.core.outcome import outcome_word
 from adw.core.view import PhaseBoard
+from adw.ids import child_id
 from adw.model.state import ADWStateData
 from adw.store import attempts, files
 from adw.store.state import load_state
@@ -53,12 +54,12 @@ def compute(run_dir: str) -> Computed:
     decision = decide(graph, fold, running, time.time(), holds)  # noqa: TID251  a reader's clock
     board = board_from_files(run_dir, graph, state)
     for live in running:
-        child = f"{live.phase}-{live.attempt}"
+        child = child_id(live.phase, live.attempt)
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
         begun = (attempts.find(lines, "launch") or {}).get("at", "")
         adopted = attempts.find(lines, "adopt") is not None
         board.started(live.phase, live.attempt, child, begun, adopted=adopted)
-    board.update(decision, {live.phase: f"{live.phase}-{live.attempt}" for live in running})
+    board.update(decision, {live.phase: child_id(live.phase, live.attempt) for live in running})
     return Computed(state, data, graph, fold, decision, board, running)
 
 
@@ -84,7 +85,7 @@ def _tree_end(run_dir: str, found: Computed) -> str | None:
     tried = [(e.phase, e.attempt) for e in found.state.phase_history if e.attempt]
     tried += [(live.phase, live.attempt) for live in found.running]
     for phase, attempt in reversed(tried):
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", f"{phase}-{attempt}"))
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child_id(phase, attempt)))
         line = attempts.find(lines, "supervisor")
         if line:
             return str(line.get("tree_end"))
@@ -98,7 +99,7 @@ def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBo
         if entry.attempt == 0:
             board.ended(entry, None, None, None)
             continue
-        child = f"{entry.phase}-{entry.attempt}"
+        child = child_id(entry.phase, entry.attempt)
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
         if attempts.find(lines, "adopt") and entry.started_at:
             board.started(entry.phase, entry.attempt, child, entry.started_at, adopted=True)
@@ -119,7 +120,7 @@ def exit_words(line: Mapping[str, Any]) -> str | None:
 
 
 def _running(run_dir: str, state: ADWStateData) -> list[Live]:
-    known = {f"{entry.phase}-{entry.attempt}" for entry in state.phase_history}
+    known = {child_id(entry.phase, entry.attempt) for entry in state.phase_history}
     found = []
     for child in attempts.child_ids(run_dir):
         folder = os.path.join(run_dir, "attempts", child)

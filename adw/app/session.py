@@ -35,7 +35,6 @@ class _Run:
 
     live: Live
     started_at: str
-    adopted: bool = False
 
 
 @dataclass(slots=True)
@@ -238,7 +237,7 @@ class Session:
 
     def adopted(self, live: Live, child_id: str, started_at: str, supervisor_pid: int) -> None:
         """Take over an attempt that another orchestrator started."""
-        self._running[child_id] = _Run(live, started_at, adopted=True)
+        self._running[child_id] = _Run(live, started_at)
         self.board.started(live.phase, live.attempt, child_id, started_at, adopted=True)
         slots = {"attempt": live.attempt, "supervisor_pid": supervisor_pid}
         self.event("child_adopted", slots, stage=live.phase, child_id=child_id)

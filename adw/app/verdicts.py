@@ -10,6 +10,7 @@ from adw.core.graph import Graph
 from adw.core.interfaces import ExitRecord, Supervision, Workspace
 from adw.core.outcome import Verdict, judge, one_line, settable
 from adw.errors import Survivor, WorktreeError
+from adw.ids import child_id
 from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
@@ -87,7 +88,7 @@ class Judge:
             if entry.phase == phase and entry.success:
                 break
             if entry.phase == phase and entry.attempt:
-                first = self._launch(f"{phase}-{entry.attempt}").get("before") or first
+                first = self._launch(child_id(phase, entry.attempt)).get("before") or first
         return first or self.worktree.fingerprint()
 
     def _there(self, fields: dict[str, Any]) -> dict[str, Any] | str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from adw.core.compile import GraphFault, Kind, reach
 from adw.core.fold import Live
@@ -82,6 +83,20 @@ def only(graph: Graph, phase: str) -> Graph:
         dependents={phase: ()},
         enclosing={},
     )
+
+
+def cut(graph: Graph, command: Mapping[str, Any]) -> Graph:
+    """The graph of a command: all of it, `--only P`, or up to `--until P`.
+
+    Args:
+        graph: The whole workflow.
+        command: What the command asked for: `only` and `until`, both optional.
+    """
+    if command.get("only"):
+        return only(graph, command["only"])
+    if command.get("until"):
+        return cut_until(graph, command["until"])
+    return graph
 
 
 def _again(graph: Graph, phase: str) -> set[str]:

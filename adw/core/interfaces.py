@@ -56,6 +56,19 @@ class ExitRecord:
     survivors: tuple[int, ...] = ()
     """Processes of the tree that could not be ended."""
 
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> "ExitRecord":
+        """Read an exit line; keys that a newer adw adds are left out."""
+        return cls(
+            reason=line.get("reason"),
+            started_at=line.get("started_at"),
+            ended_at=line["ended_at"],
+            exit_code=line.get("exit_code"),
+            signal=line.get("signal"),
+            error=line.get("error"),
+            survivors=tuple(line.get("survivors") or ()),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -129,8 +142,6 @@ class Tree:
 
     head: str | None
     """Commit that HEAD names."""
-    fingerprint: str | None = None
-    """Id of HEAD, tracked and untracked content together; None where nobody asked."""
 
 
 class Workspace(Protocol):

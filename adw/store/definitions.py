@@ -98,8 +98,16 @@ def load_graph_json(run_dir: str, definition_id: str) -> dict[str, Any] | None:
 
 def save_graph_json(run_dir: str, definition_id: str, derived: dict[str, Any]) -> None:
     """Keep what was derived from a pin; unsynced, since it can be derived again."""
-    data = _json({"definition": definition_id, **derived})
-    files.replace(_path(run_dir, definition_id, "graph."), data, sync=False)
+    files.replace(_path(run_dir, definition_id, "graph."), graph_bytes(derived), sync=False)
+
+
+def graph_bytes(derived: dict[str, Any]) -> bytes:
+    """The bytes of `<id>.graph.json`.
+
+    Args:
+        derived: `definition` (the id it was derived from), `graph`, `config`, `command` …
+    """
+    return _json(derived)
 
 
 def _path(run_dir: str, definition_id: str, infix: str = "") -> str:

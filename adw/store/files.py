@@ -67,7 +67,7 @@ def read_fd(fd: int, path: str, limit: int = READ_LIMIT) -> bytes:
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode):
         raise NotOurs(errno.EINVAL, "not a regular file", path)
-    if info.st_uid not in {os.geteuid(), 0} or (info.st_uid == 0 and os.geteuid() != 0):
+    if info.st_uid != os.geteuid():
         raise NotOurs(errno.EPERM, f"owned by uid {info.st_uid}", path)
     if info.st_size > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)

@@ -5,7 +5,6 @@ descriptors; no threads. What is told over a socket only makes things quicker: e
 must be known stands in attempt.jsonl, and is read there once a supervisor is gone.
 """
 
-import json
 import os
 import select
 import signal
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, TreeEnd
 from adw.errors import EnvironmentFault, StoreError, SuperviseError
-from adw.store import files
+from adw.store import attempts, files
 from adw.supervise import frames, nursery, procs, tree
 from adw.supervise.pool import NoSupervisor, Pool, Supervisor
 
@@ -24,7 +23,6 @@ _LOCK_POLL_S: Final = 0.2  # where there is no pidfd
 _LOCK_LOOK_S: Final = 2.0  # where there is one: the lock is what counts
 _LEAVE_S: Final = 2.0
 _SPEC_KEYS: Final = tuple(f.name for f in fields(LaunchSpec))
-_RECORD_KEYS: Final = tuple(f.name for f in fields(ExitRecord))
 
 
 class _Own:
@@ -219,7 +217,7 @@ class LocalSupervision:
         while (frame := supervisor.channel.take()) is not None:
             child_id = frame["child_id"]
             if frame["op"] == "exited":
-                self._own_over(child_id, _record(frame["record"]))
+                self._own_over(child_id, ExitRecord.of(frame["record"]))
                 continue
             supervisor.owes.remove(child_id)
             if frame["op"] == "failed":
@@ -271,9 +269,10 @@ class LocalSupervision:
                     supervisor.channel.fill()
                     self._take_in(supervisor)
             self._raise_fault(child_id)
-            if self._unsynced.pop(child_id, None) is not None:
+            attempt = self._unsynced.pop(child_id, None)
+            if attempt is not None:
                 # Nobody is left who could say it: adopted, or killed after its exit line.
-                self._sync(attempt.path if attempt else "")
+                self._sync(attempt.path)
 
     def _sync(self, path: str) -> None:
         try:
@@ -362,17 +361,5 @@ def _last(lines: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | Non
 
 def _exit_record(path: str) -> ExitRecord | None:
     """The exit line of an attempt.jsonl, if there is one."""
-    found = None
-    for raw in files.lines(files.read_if_exists(path) or b""):
-        try:
-            line = json.loads(raw)
-        except ValueError:
-            continue  # torn by a full disk
-        if isinstance(line, dict) and line.get("line") == "exit":
-            found = _record(line)
-    return found
-
-
-def _record(line: Mapping[str, Any]) -> ExitRecord:
-    known = {key: line[key] for key in _RECORD_KEYS if key in line}
-    return ExitRecord(**{**known, "survivors": tuple(line.get("survivors", ()))})
+    line = attempts.find(attempts.read_lines(os.path.dirname(path)), "exit")
+    return ExitRecord.of(line) if line else None
