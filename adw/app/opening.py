@@ -22,7 +22,7 @@ from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
 from adw.errors import EnvironmentFault
 from adw.ids import child_id
 from adw.model.state import ADWStateData, HistoryEntry
-from adw.store import attempts, files
+from adw.store import attempts, files, requests
 from adw.store.history import History
 from adw.store.runs import DIRS, RunLock
 from adw.store.state import StateFile
@@ -98,8 +98,9 @@ def _program(use: str) -> tuple[str, ...]:
 
 
 def _sweep(run_dir: str) -> None:
-    for name in ("", *DIRS):
+    for name in {"", *DIRS} - {requests.DIR}:
         files.sweep(os.path.join(run_dir, name))
+    requests.sweep(run_dir)
 
 
 def _fill_board(session: Session) -> None:

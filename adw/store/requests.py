@@ -58,6 +58,17 @@ def ask(run_dir: str, kind: str, entries: int, fields: dict[str, Any]) -> str:
     return path
 
 
+def sweep(run_dir: str) -> None:
+    """Remove what killed askers left; under their lock, since a living one may be writing."""
+    folder = os.path.join(run_dir, DIR)
+    lock = files.open_lock(os.path.join(folder, ".lock"))
+    try:
+        files.lock(lock, wait=True)
+        files.sweep(folder)
+    finally:
+        os.close(lock)
+
+
 def wake(run_dir: str) -> None:
     """Write one byte into the holder's FIFO; without a holder nothing happens."""
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from adw.errors import AmbiguousId, BrokenRun, BusyError, MalformedId, UnknownName
 from adw.model.event import KINDS, event_fault
-from adw.store import attempts, definitions, requests, runs
+from adw.store import attempts, definitions, files, requests, runs
 from adw.store.history import History, read_history
 
 
@@ -226,3 +226,21 @@ def test_a_name_that_is_taken_even_by_an_empty_directory_is_refused(tmp_path: Pa
     with pytest.raises(FileExistsError):
         runs.publish_run(temp, lock)
     lock.close()
+
+
+def test_askers_leftovers_are_swept_under_their_lock(
+    run_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Path(run_dir, "requests", ".000001-cancel.json.1.1.tmp")
+    left.touch()
+    sweep, held = files.sweep, []
+
+    def spy(folder: str) -> int:
+        held.append(files.locked(str(Path(folder, ".lock"))))
+        return sweep(folder)
+
+    monkeypatch.setattr(files, "sweep", spy)
+    requests.sweep(run_dir)
+
+    assert held == [True]
+    assert not left.exists()
