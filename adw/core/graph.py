@@ -4,10 +4,10 @@ Made by `adw.core.compile` from a workflow file; loaded again without networkx, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-FORMAT: Final = 1  # of the JSON form; another number means: compile again from the pin
+FORMAT: Final = 2  # of the JSON form; another number means: compile again from the pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,27 @@ class Repair:
     rounds: int
     back_to: str | None = None
     """Where a successful repair leads back to; None: the owner itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file that a phase owes."""
+
+    name: str
+    """Logical name, unique in the workflow."""
+    path: str
+    """Path pattern relative to `root`, with `{name}` templates; wildcards inside one component."""
+    description: str = ""
+    root: str = "worktree"
+    """`worktree`, or `artifacts`: the folder of the attempt's own."""
+    state: str | None = None
+    """State field that the found path is set as: `plan_file`."""
+    format: str | None = None
+    """`json`: it must be strict JSON."""
+    optional: bool = False
+    """Missing or wrong, it is told and fails nothing."""
+    max_bytes: int = 1 << 30
+    """A larger file is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +80,14 @@ class Phase:
     """Post-conditions: ("changed",), ("committed",), ("clean",), or an argv that must exit 0."""
     on_retry: str = "keep"
     """`keep` or `reset` the worktree before another attempt."""
+    inputs: tuple[str, ...] = ()
+    """Logical names of outputs that it reads."""
+    outputs: tuple[Output, ...] = ()
+    """Files that it owes, checked after exit 0."""
+    secrets: tuple[str, ...] = ()
+    """Environment variables that are passed to it alone and blotted out of its logs."""
+    skill: str | None = None
+    """File with role instructions, as the definition pins it; becomes SKILL.md."""
     digest: str = ""
     """SHA-256 hex of the phase's own keys; tells at chaining whether its result still stands."""
 
@@ -132,6 +161,8 @@ def _phase_to_json(phase: Phase) -> dict[str, Any]:
             phase.retry.max_delay_s,
             None if on is None else sorted(on),
         ]
+    if phase.outputs:
+        found["outputs"] = [list(astuple(output)) for output in phase.outputs]
     if phase.repair:
         found["repair"] = [phase.repair.phase, phase.repair.rounds, phase.repair.back_to]
     return found
@@ -139,12 +170,14 @@ def _phase_to_json(phase: Phase) -> dict[str, Any]:
 
 def _phase_from_json(data: dict[str, Any]) -> Phase:
     found = dict(data)
-    for name in ("needs", "argv"):
+    for name in ("needs", "argv", "inputs", "secrets"):
         if name in found:
             found[name] = tuple(found[name])
     for name in ("env", "ensure"):
         if name in found:
             found[name] = tuple(tuple(item) for item in found[name])
+    if "outputs" in found:
+        found["outputs"] = tuple(Output(*fields) for fields in found["outputs"])
     if "retry" in found:
         attempts, delay, factor, max_delay, on = found["retry"]
         on = None if on is None else frozenset(on)
@@ -159,5 +192,6 @@ _DEFAULTS: Final = {
     for name in (
         "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "env", "cwd",
         "timeout_s", "idle_timeout_s", "ensure", "on_retry",
+        "inputs", "secrets", "skill",
     )
 }  # fmt: skip
