@@ -4,7 +4,7 @@ The tests beside this file compare what is written with what would be written.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -47,11 +47,7 @@ def errors_page() -> str:
 
 def events_page() -> str:
     """`reference/events.md`: every event and its keys."""
-    common = ", ".join(f"`{name}`" for name in event.COMMON)
-    rows = [
-        f"| `{kind}` | {', '.join(f'`{slot}`' for slot in slots) or 'none'} |"
-        for kind, slots in event.KINDS.items()
-    ]
+    rows = [f"| `{kind}` | {_slots(slots) or 'none'} |" for kind, slots in event.KINDS.items()]
     return "\n".join(
         [
             "# Events",
@@ -61,21 +57,50 @@ def events_page() -> str:
                 " `seq`."
             ),
             "It is an audit trail: nothing is decided by it, and `adw history ID` prints it.",
-            f"Every event has the keys {common}, and those of its kind:",
+            "Every event has these keys, and those of its kind:",
+            "",
+            _slots(event.COMMON),
             "",
             "| Event | More keys |",
             "| --- | --- |",
             *rows,
             "",
-            "`stage` is the phase, or null.",
-            "`entries` is the length of `phase_history` when the event was written.",
-            (
-                "`recovered` is true where a crash had swallowed the event and the next `adw resume`"
-                " wrote it from the state."
-            ),
+            *_EVENT_NOTES,
             "",
         ]
     )
+
+
+_EVENT_NOTES: Final = (
+    "- `ts` is the moment of writing, UTC; the order is that of `seq`.",
+    "- `stage` is the phase, or null; `child_id` is the attempt, or null.",
+    "- `entries` is the length of `phase_history` when the event was written.",
+    (
+        "- `recovered` is true where a crash had swallowed the event and the next `adw resume`"
+        " wrote it from the state and the attempt's files."
+    ),
+    (
+        "- `cause` of `packet_written` is `attempt`, `narrowed_retry` or `addendum`: the last when"
+        " a person added to the TASK.md of an attempt."
+    ),
+    (
+        "- `action` of `recovery_decided` is `retry`, `narrowed_retry`, `rerun`, `repair`, `wait`,"
+        " `hold`, `excuse` or `give_up`; `target` is the repair phase. [Failure"
+        " kinds](failure-kinds.md) says when."
+    ),
+    "- `artifact_path` is relative to the run's directory, and null where nothing was copied.",
+    "- A line once written stays. A wrong one is put right by a `correction` that names its `seq`.",
+    (
+        "- The keys and types of a kind change only together with `schema_version`."
+        " `adw schema event` prints the JSON Schema."
+    ),
+)
+
+
+def _slots(slots: Mapping[str, str]) -> str:
+    """Such as: `pid` (int), `base` (str or null)."""
+    words = {name: word.replace("|", " or ") for name, word in slots.items()}
+    return ", ".join(f"`{name}` ({word})" for name, word in words.items())
 
 
 def commands_page() -> str:
