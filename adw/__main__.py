@@ -6,7 +6,7 @@ is loaded now is what every supervisor carries (docs/explanation/supervision.md)
 
 import sys
 
-_NEEDS_NURSERY = frozenset({"run", "resume", "cancel", "state"})
+_NEEDS_NURSERY = frozenset({"run", "resume", "cancel", "state", "task"})
 
 
 def main() -> int:
@@ -21,13 +21,20 @@ def main() -> int:
         sys.stderr.write("error: adw does not run on Windows; use WSL 2\n")
         return 2
     nursery = None
-    if args and args[0] in _NEEDS_NURSERY and not {"--help", "-h"} & set(args):
+    if _needs_nursery(args):
         from adw.supervise import nursery as room
 
         nursery = room.start()
     from adw.cli.main import main as command_line
 
     return command_line(args, nursery)
+
+
+def _needs_nursery(args: list[str]) -> bool:
+    """Whether the command may start phases, or end what is left of them."""
+    if not args or {"--help", "-h"} & set(args):
+        return False
+    return args[0] in _NEEDS_NURSERY or (args[0] == "doctor" and "--rebuild" in args)
 
 
 if __name__ == "__main__":

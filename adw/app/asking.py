@@ -1,4 +1,4 @@
-"""What people ask of a run: cancel, pause, set a state field.
+"""What people ask of a run: cancel, pause, set a state field, add to the task of a phase.
 
 A request is a durable file. The holder of the run's lock applies it; where nobody holds the lock,
 the asker takes it and applies the request itself.
@@ -19,6 +19,7 @@ from adw.store.state import StateFile, load_state
 PATIENCE_S: Final = 10.0  # then the request is said to be recorded, not yet applied
 CANCEL_PATIENCE_S: Final = 30.0  # SIGTERM, the grace of 5 s, SIGKILL and the death of the tree
 _POLL_S: Final = 0.02
+APPLIED: Final = "applied"
 
 
 def cancel(places: Places, run_dir: str, host: Any) -> str:
@@ -36,14 +37,9 @@ def cancel(places: Places, run_dir: str, host: Any) -> str:
     lock = _taken_up_or_lock(run_dir, path, CANCEL_PATIENCE_S)
     if lock is True:
         return _after_cancel(run_dir)
-    from adw.app.sitting import Work, definition_of
-
     if lock is None:
         raise CancelFailed(adw_id=state.adw_id, reason="another adw holds it and does not answer")
-    state, data = load_state(run_dir)
-    state_file = StateFile(run_dir, state, data)
-    definition = definition_of(run_dir, state)
-    Work(places, host, lock, state, state_file, definition, "cancel").settle()
+    settle(places, lock, "cancel", host)
     return _after_cancel(run_dir)
 
 
@@ -91,19 +87,102 @@ def set_fields(places: Places, run_dir: str, pairs: Mapping[str, str], host: Any
         from adw.store.state import first_fault
 
         raise UsageError(detail=first_fault(error), fix=None) from error
-    path = _ask(run_dir, "state_set", fields)
+    return _applied_or_recorded(places, run_dir, ("state_set", fields), "state set", host)
+
+
+def add_to_task(places: Places, run_dir: str, phase: str, data: bytes, host: Any) -> str:
+    """Add a person's words to the task of a phase: of the attempt that lives, and of all later ones.
+
+    Args:
+        places: The repository and its runs.
+        run_dir: The run.
+        phase: One of its phases.
+        data: UTF-8, not blank, without NUL, at most `requests.TEXT_LIMIT` bytes.
+        host: For applying it here, where nobody holds the run.
+
+    Returns:
+        One line for people.
+
+    Raises:
+        UnknownName: The run has no such phase.
+        UsageError: It is no such text.
+    """
+    refuse_inside(run_dir, "task add")
+    standing = {each["phase"]: each["status"] for each in _phases(run_dir)}
+    if phase not in standing:
+        hint = suggestion(phase, list(standing))
+        raise UnknownName(kind="phase", name=phase, suggestion=hint, reason=None)
+    fields = {"phase": phase, "text": _text(data)}
+    said = _applied_or_recorded(places, run_dir, ("task_add", fields), "task add", host)
+    return said if said != APPLIED else _heard(run_dir, phase)
+
+
+def _text(data: bytes) -> str:
+    """The words of an addendum."""
+    if len(data) > requests.TEXT_LIMIT:
+        detail = f"the text has more than {requests.TEXT_LIMIT} bytes"
+        fix = "put it into a file of the repository, and name that file in the text"
+        raise UsageError(detail=detail, fix=fix)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"the text is not UTF-8 at byte {error.start}"
+        raise UsageError(detail=detail, fix=None) from error
+    if "\0" in text:
+        raise UsageError(detail="the text has a NUL byte", fix=None)
+    if not text.strip():
+        raise UsageError(detail="the text is empty", fix=None)
+    return text
+
+
+def _heard(run_dir: str, phase: str) -> str:
+    """Who reads what was added to a task."""
+    found = next((each for each in _phases(run_dir) if each["phase"] == phase), None)
+    if found is not None and found["status"] == "running" and found["attempts"]:
+        last = found["attempts"][-1]
+        if last["success"] is None:
+            return f"added to the task of {last['child_id']}, which is running"
+    if found is not None and found["status"] in {"done", "skipped", "excused"}:
+        return f"added; phase `{phase}` is {found['status']}, so it counts when it runs again"
+    return f"added; the next attempt of `{phase}` has it in its task"
+
+
+def _phases(run_dir: str) -> list[dict[str, Any]]:
+    from adw.app import reading
+
+    found: list[dict[str, Any]] = reading.status(run_dir)["phases"]
+    return found
+
+
+def _applied_or_recorded(
+    places: Places, run_dir: str, wish: tuple[str, dict[str, Any]], command: str, host: Any
+) -> str:
+    """Ask, and apply it here where nobody holds the run."""
+    kind, fields = wish
+    path = _ask(run_dir, kind, fields)
     lock = _taken_up_or_lock(run_dir, path, PATIENCE_S)
-    if lock is True:
-        return "applied"
     if lock is None:
         return "recorded, not yet applied"
+    if lock is not True:
+        settle(places, lock, command, host)
+    return APPLIED
+
+
+def settle(places: Places, lock: runs.RunLock, command: str, host: Any) -> None:
+    """Open a run, apply what was asked of it, write what is derived; nothing is started.
+
+    Args:
+        places: The repository and its runs.
+        lock: Of the run; it is let go.
+        command: For the history.
+        host: As adw.app.sitting.Host.
+    """
     from adw.app.sitting import Work, definition_of
 
-    state, data = load_state(run_dir)
-    state_file = StateFile(run_dir, state, data)
-    work = Work(places, host, lock, state, state_file, definition_of(run_dir, state), "state set")
-    work.settle()
-    return "applied"
+    state, data = load_state(lock.run_dir)
+    state_file = StateFile(lock.run_dir, state, data)
+    definition = definition_of(lock.run_dir, state)
+    Work(places, host, lock, state, state_file, definition, command).settle()
 
 
 def check_fields(pairs: Mapping[str, str]) -> dict[str, Any]:

@@ -1,11 +1,15 @@
 """Where things are: the repository, its runs, and which run this process may be inside of."""
 
+import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from adw.errors import InsidePhase
+from adw.errors import InsidePhase, RepositoryError
 from adw.workspace.repository import Repository, locate
+
+GIVEN_OUTPUT: Final = "/sa-output"
+"""Folder for output that some runtimes give; counts where it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,8 @@ class Places:
     repo: Repository
     agents_dir: str
     """Absolute; holds the runs."""
+    output_dir: str | None = None
+    """Absolute; where deliverables are copied to, in `artifacts/`. None: nowhere."""
 
     def run_dir(self, text: str) -> str:
         """Directory of the run that an id, a prefix or `@<issue>` names."""
@@ -26,24 +32,52 @@ class Places:
         """Absolute path of a run's worktree."""
         return os.path.join(self.repo.root, "trees", adw_id)
 
+    def worktree_of(self, run_dir: str) -> str | None:
+        """Absolute path of the worktree that a run's state names; None where it is not there."""
+        from adw.store import files
 
-def find_places(start: str) -> Places:
+        try:
+            state = json.loads(files.read(os.path.join(run_dir, "adw_state.json")))
+            path = os.path.join(self.repo.root, state["worktree_path"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return path if self.repo.git_dir and os.path.isdir(path) else None
+
+
+def find_places(start: str, *, reading: bool = False) -> Places:
     """Find the repository around `start` and the folder of its runs.
 
-    The folder is `ADW_AGENTS_DIR`, else `agents_dir` of adw.yaml, else the given runtime directory
-    (`ADW_OUTPUT_DIR`, or `/sa-output` where it exists), else `agents/` in the main checkout.
+    The folder is `ADW_AGENTS_DIR`, else `agents_dir` of adw.yaml, else `runtime` in the given
+    folder for output (`ADW_OUTPUT_DIR`, or `/sa-output` where it exists), else `agents/` in the
+    main checkout. A path that is not absolute is relative to the main checkout.
+
+    Args:
+        start: A directory.
+        reading: The caller only reads runs, so where `ADW_AGENTS_DIR` names them by an absolute
+            path, no repository is needed; its `git_dir` is then empty, and `root` is `start`.
+
+    Raises:
+        RepositoryError: There is no repository that can be used.
     """
     configured = os.environ.get("ADW_AGENTS_DIR")
-    repo = locate(start, agents_dir=configured)
-    configured = configured or _from_config(repo.root)
-    if configured:
-        return Places(repo, os.path.abspath(os.path.join(repo.root, configured)))
+    try:
+        repo = locate(start, agents_dir=configured)
+    except RepositoryError:
+        if not (reading and configured and os.path.isabs(configured)):
+            raise
+        return Places(Repository(start, ""), os.path.normpath(configured))
     output = os.environ.get("ADW_OUTPUT_DIR") or (
-        "/sa-output" if os.path.isdir("/sa-output") else ""
+        GIVEN_OUTPUT if os.path.isdir(GIVEN_OUTPUT) else None
     )
-    if output:
-        return Places(repo, os.path.join(os.path.abspath(output), "runtime"))
-    return Places(repo, os.path.join(repo.root, "agents"))
+    output = output and _below(repo, output)
+    agents = configured or _from_config(repo.root)
+    if not agents:
+        agents = os.path.join(output, "runtime") if output else "agents"
+    return Places(repo, _below(repo, agents), output)
+
+
+def _below(repo: Repository, path: str) -> str:
+    return os.path.abspath(os.path.join(repo.root, path))
 
 
 def _from_config(root: str) -> str | None:

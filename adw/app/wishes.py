@@ -91,6 +91,11 @@ class Wishes:
             session.set_fields({k: v for k, v in fields.items() if session.field(k) != v})
             if request.name not in self._told:
                 session.event("state_set", {"fields": fields})
+        elif request.kind == "task_add":
+            phase, text = request.fields.get("phase"), request.fields.get("text")
+            if phase in session.graph.phases and isinstance(text, str):
+                told = request.name in self._told
+                session.add_to_task(request.name, str(phase), text, told=told)
 
     def tell_applied(self, session: "Session") -> None:
         """Add the events of requests whose act the state shows now; called after a commit."""

@@ -27,9 +27,16 @@ def places_here() -> Any:
     return find_places(os.getcwd())
 
 
+def places_to_read() -> Any:
+    """As `places_here`, for a command that only reads: runs that were copied need no repository."""
+    from adw.app.places import find_places
+
+    return find_places(os.getcwd(), reading=True)
+
+
 def run_dir_of(text: str) -> str:
-    """Directory of the run that an id, a prefix or `@<issue>` names."""
-    found: str = places_here().run_dir(text)
+    """Directory of the run that an id, a prefix or `@<issue>` names; for commands that only read."""
+    found: str = places_to_read().run_dir(text)
     return found
 
 
@@ -39,7 +46,7 @@ def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
     from adw.store.runs import list_ids
 
     try:
-        known = list_ids(places_here().agents_dir)
+        known = list_ids(places_to_read().agents_dir)
     except (AdwError, OSError):
         return []
     return [name for name in known if name.startswith(incomplete)]

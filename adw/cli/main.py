@@ -9,6 +9,7 @@ import click
 from adw.cli.output import print_error
 
 COMMANDS: Final = {
+    "artifacts": "Show what a run's phases handed over, or print where one of it is.",
     "cancel": "End what runs of a run and record it as cancelled.",
     "completion": "Print a completion script for bash, zsh or fish.",
     "demo": "Show the whole story in a temporary repository, offline.",
@@ -22,8 +23,10 @@ COMMANDS: Final = {
     "resume": "Go on with a run; with `--all`, with all interrupted ones.",
     "run": "Run a workflow on an issue.",
     "schema": "Print the JSON Schema of a document.",
+    "show": "Show a whole run on one page.",
     "state": "Read or set the state of a run.",
     "status": "Show all runs, or one.",
+    "task": "Read what a phase was told to do, or add to it.",
     "validate": "Check workflow files.",
     "watch": "Follow a run until it ends.",
     "why": "Explain why a run or a phase is where it is.",

@@ -19,8 +19,9 @@ from adw.store import files
 DIR: Final = "requests"
 APPLIED: Final = os.path.join(DIR, "applied")
 WAKE: Final = "wake"
-KINDS: Final = frozenset({"cancel", "pause", "state_set"})
-LIMIT: Final = 64 << 10  # bytes of one request
+KINDS: Final = frozenset({"cancel", "pause", "state_set", "task_add"})
+TEXT_LIMIT: Final = 256 << 10  # bytes of UTF-8 that a `task_add` carries
+LIMIT: Final = 2 << 20  # bytes of one request: JSON makes six bytes of a control character
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,24 @@ def names(run_dir: str) -> list[str]:
 
 def pending(run_dir: str) -> list[Request]:
     """Requests that wait, in order; a damaged file is left out and stays for `adw doctor`."""
+    return _read(run_dir, DIR)
+
+
+def applied_of(run_dir: str, kind: str) -> list[Request]:
+    """All requests of a kind that were ever asked, in order: applied ones and those that wait."""
+    # The waiting ones first: one that is moved between the two looks is then seen in both.
+    ending = f"-{kind}.json"
+    waiting = _read(run_dir, DIR, ending)
+    found = {request.name: request for request in [*waiting, *_read(run_dir, APPLIED, ending)]}
+    return [found[name] for name in sorted(found)]
+
+
+def _read(run_dir: str, folder: str, ending: str = ".json") -> list[Request]:
+    """The good requests in a folder, in order."""
     found = []
-    for name in sorted(_names(os.path.join(run_dir, DIR))):
+    for name in sorted(_names(os.path.join(run_dir, folder), ending)):
         try:
-            data = json.loads(files.read(os.path.join(run_dir, DIR, name), limit=LIMIT))
+            data = json.loads(files.read(os.path.join(run_dir, folder, name), limit=LIMIT))
             request = Request(name, data["kind"], dict(data["fields"]), int(data["entries"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue
@@ -115,8 +130,8 @@ def applied(run_dir: str, request: Request) -> None:
     failpoints.hit("request.moved")
 
 
-def _names(folder: str) -> list[str]:
-    return [name for name in os.listdir(folder) if name.endswith(".json") and name[0] != "."]
+def _names(folder: str, ending: str = ".json") -> list[str]:
+    return [name for name in os.listdir(folder) if name.endswith(ending) and name[0] != "."]
 
 
 def _next(run_dir: str) -> int:
