@@ -3,11 +3,12 @@
 import pytest
 from jsonschema import Draft202012Validator
 
+from adw.model.schemas import NAMES
 from tests.cli.handmade import call
 from tests.support.repo import Repo
 
 
-@pytest.mark.parametrize("name", ["workflow", "config", "state"])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_prints_a_valid_schema(repo: Repo, name: str) -> None:
     said = call(repo, "schema", name)
 

@@ -1,9 +1,10 @@
-"""Reference pages that are made from the code; `python -m tests.docs.pages` writes them.
+"""What is made from the code, pages and JSON Schemas; `python -m tests.docs.pages` writes it.
 
 The tests beside this file compare what is written with what would be written.
 """
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -12,10 +13,11 @@ import click
 
 from adw import errors
 from adw.cli.main import COMMANDS, group
-from adw.model import event
+from adw.model import event, event_schema, schemas
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
+SPECS: Final = ROOT / "specs"
 
 
 def errors_page() -> str:
@@ -47,7 +49,6 @@ def errors_page() -> str:
 
 def events_page() -> str:
     """`reference/events.md`: every event and its keys."""
-    rows = [f"| `{kind}` | {_slots(slots) or 'none'} |" for kind, slots in event.KINDS.items()]
     return "\n".join(
         [
             "# Events",
@@ -59,11 +60,16 @@ def events_page() -> str:
             "It is an audit trail: nothing is decided by it, and `adw history ID` prints it.",
             "Every event has these keys, and those of its kind:",
             "",
-            _slots(event.COMMON),
+            "| Key | Type | Meaning |",
+            "| --- | --- | --- |",
+            *_rows(event.COMMON),
             "",
-            "| Event | More keys |",
-            "| --- | --- |",
-            *rows,
+            "| Event | Meaning | More keys |",
+            "| --- | --- | --- |",
+            *(
+                f"| `{kind}` | {event_schema.MEANING[kind]} | {_slots(slots) or 'none'} |"
+                for kind, slots in event.KINDS.items()
+            ),
             "",
             *_EVENT_NOTES,
             "",
@@ -71,29 +77,20 @@ def events_page() -> str:
     )
 
 
+def _rows(slots: Mapping[str, str]) -> Iterator[str]:
+    for name, word in slots.items():
+        yield f"| `{name}` | {word.replace('|', ' or ')} | {event_schema.SLOTS[name]} |"
+
+
 _EVENT_NOTES: Final = (
-    "- `ts` is the moment of writing, UTC; the order is that of `seq`.",
-    "- `stage` is the phase, or null; `child_id` is the attempt, or null.",
-    "- `entries` is the length of `phase_history` when the event was written.",
+    "`cause` of `packet_written` is `attempt`, `narrowed_retry` or `addendum`.",
     (
-        "- `recovered` is true where a crash had swallowed the event and the next `adw resume`"
-        " wrote it from the state and the attempt's files."
+        "`action` of `recovery_decided` is `retry`, `narrowed_retry`, `rerun`, `repair`, `wait`,"
+        " `hold`, `excuse` or `give_up`; [Failure kinds](failure-kinds.md) says when."
     ),
-    (
-        "- `cause` of `packet_written` is `attempt`, `narrowed_retry` or `addendum`: the last when"
-        " a person added to the TASK.md of an attempt."
-    ),
-    (
-        "- `action` of `recovery_decided` is `retry`, `narrowed_retry`, `rerun`, `repair`, `wait`,"
-        " `hold`, `excuse` or `give_up`; `target` is the repair phase. [Failure"
-        " kinds](failure-kinds.md) says when."
-    ),
-    "- `artifact_path` is relative to the run's directory, and null where nothing was copied.",
-    "- A line once written stays. A wrong one is put right by a `correction` that names its `seq`.",
-    (
-        "- The keys and types of a kind change only together with `schema_version`."
-        " `adw schema event` prints the JSON Schema."
-    ),
+    "A line once written stays; a wrong one is put right by a `correction` that names its `seq`.",
+    "Keys and types of a kind change only together with `schema_version`.",
+    "`adw schema event` prints the JSON Schema, with the meaning of each key.",
 )
 
 
@@ -176,6 +173,13 @@ def _first_line(kind: type[object]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0].replace("|", "\\|")
 
 
+def schema_text(name: str) -> str:
+    """`specs/<name>.schema.json`."""
+    return json.dumps(schemas.schema(name), ensure_ascii=False, indent=2) + "\n"
+
+
 if __name__ == "__main__":
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
+    for name in schemas.NAMES:
+        (SPECS / f"{name}.schema.json").write_text(schema_text(name), encoding="utf-8")
