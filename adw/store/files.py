@@ -20,7 +20,7 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from adw import failpoints
@@ -28,6 +28,8 @@ from adw import failpoints
 _CLOEXEC: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _FLOCK: Final = "hhqqi"  # struct flock of 64-bit Linux: type, whence, start, len, pid
 READ_LIMIT: Final = 16 * 1024 * 1024  # bytes; a state of 10,000 entries is about 2 MB
+
+_TEMP_BYTES: Final = 200  # of a name in its temporary one: names end at 255 bytes
 
 _counter = 0
 
@@ -119,16 +121,17 @@ def _name_of(fd: int) -> str | None:
 
 
 def temp_name(path: str) -> str:
-    """A name beside `path` that no other process uses."""
+    """A name beside `path` that no other process uses; not too long where `path` is not."""
     global _counter
     _counter += 1
     head, tail = os.path.split(path)
+    tail = os.fsdecode(os.fsencode(tail)[:_TEMP_BYTES])
     return os.path.join(head, f".{tail}.{os.getpid()}.{_counter}.tmp")
 
 
 def replace(
     path: str,
-    data: bytes,
+    data: bytes | Iterable[bytes],
     *,
     sync: bool = True,
     mode: int = 0o600,
@@ -138,7 +141,8 @@ def replace(
 
     Args:
         path: Target; its directory exists.
-        data: The whole new content.
+        data: The whole new content; in pieces, memory holds one at a time, and what the iterable
+            raises leaves the old file in place.
         sync: Survive a power cut (fsync of the file and of its directory); without it only kills.
         mode: Permission bits of the new file.
         before_rename: Called between the file's fsync and the rename; what it raises leaves the
@@ -152,7 +156,8 @@ def replace(
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, mode)
     try:
         try:
-            write_all(fd, data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                write_all(fd, piece)
             if sync:
                 os.fsync(fd)
         finally:
