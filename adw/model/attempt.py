@@ -55,8 +55,8 @@ class Launch(Document):
     """The command, templates filled."""
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
-    outputs: list[Owed]
-    """What it owes."""
+    outputs: list[Owed] = Field(default_factory=list)
+    """What it owes; absent where it owes nothing."""
 
 
 class Nursery(Document):

@@ -56,7 +56,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
     "phase_skipped": {"reason": "str"},
     "phase_marked": {"reason": "str"},
     "state_set": {"fields": "object"},
-    "state_restored": {"evidence": "str"},
+    "state_restored": {"evidence": "str|null"},
     "definition_changed": {"workflow": "str", "marked": "list[str]"},
     "request_applied": {"request": "str", "kind": "str"},
     "run_paused": {},

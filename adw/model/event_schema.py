@@ -78,7 +78,7 @@ SLOTS: Final[dict[str, str]] = {
     "request": "File name of the request.",
     "size_bytes": "Bytes that were added.",
     "fields": "State field to its new value.",
-    "evidence": "File with what was found, in the run's directory.",
+    "evidence": "File with what was found, in the run's directory; null: the state was missing.",
     "marked": "Phases whose definition is another one now.",
     "kind": "What was asked.",
     "closing": "How it ended.",
