@@ -168,7 +168,9 @@ def _applied_or_recorded(
     return APPLIED
 
 
-def settle(places: Places, lock: runs.RunLock, command: str, host: Any) -> None:
+def settle(
+    places: Places, lock: runs.RunLock, command: str, host: Any, left: str | None = None
+) -> None:
     """Open a run, apply what was asked of it, write what is derived; nothing is started.
 
     Args:
@@ -176,13 +178,16 @@ def settle(places: Places, lock: runs.RunLock, command: str, host: Any) -> None:
         lock: Of the run; it is let go.
         command: For the history.
         host: As adw.app.sitting.Host.
+        left: How the last sitting ended; by default as latest.json has it.
     """
+    from adw.app import reading
     from adw.app.sitting import Work, definition_of
 
     state, data = load_state(lock.run_dir)
     state_file = StateFile(lock.run_dir, state, data)
     definition = definition_of(lock.run_dir, state)
-    Work(places, host, lock, state, state_file, definition, command).settle()
+    left = left or (reading.read_latest(lock.run_dir) or {}).get("left")
+    Work(places, host, lock, state, state_file, definition, command).settle(left)
 
 
 def check_fields(pairs: Mapping[str, str]) -> dict[str, Any]:

@@ -85,15 +85,15 @@ def place(run_dir: str, worktree: str | None, each: Mapping[str, Any]) -> str | 
     """Absolute path of an artifact: its copy, else its source; None: its worktree is not known."""
     if each["path"] is not None:
         return os.path.join(run_dir, each["path"])
-    root = source_root(run_dir, worktree, each)
-    return None if root is None else os.path.join(root, each["source"])
+    found = source(run_dir, worktree, each)
+    return None if found is None else os.path.join(*found)
 
 
-def source_root(run_dir: str, worktree: str | None, each: Mapping[str, Any]) -> str | None:
-    """Absolute folder that the `source` of an artifact is relative to; None where it is unknown."""
+def source(run_dir: str, worktree: str | None, each: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Where an artifact was found: a folder to trust, and a path below it; None: unknown here."""
     if each["root"] == "artifacts":
-        return os.path.join(run_dir, "children", each["producer"], "artifacts")
-    return worktree
+        return run_dir, f"children/{each['producer']}/artifacts/{each['source']}"
+    return None if worktree is None else (worktree, each["source"])
 
 
 def verified(run_dir: str, worktree: str | None, each: Mapping[str, Any]) -> dict[str, str | None]:
@@ -103,10 +103,10 @@ def verified(run_dir: str, worktree: str | None, each: Mapping[str, Any]) -> dic
         `copy` and `source`, each `ok`, `changed` or `missing`; None where there is none, or where
         the worktree is not known.
     """
-    root = source_root(run_dir, worktree, each)
+    found = source(run_dir, worktree, each)
     return {
         "copy": None if each["path"] is None else compare(run_dir, each["path"], each),
-        "source": None if root is None else compare(root, each["source"], each),
+        "source": None if found is None else compare(*found, each),
     }
 
 
@@ -114,16 +114,10 @@ def compare(root: str, relative: str, each: Mapping[str, Any]) -> str:
     """Whether a file is what was recorded: `ok`, `changed` or `missing`."""
     from adw.store.artifacts import digest
 
-    size = int(each["size_bytes"])
-    try:
-        if os.lstat(os.path.join(root, relative)).st_size != size:
-            return "changed"
-        found = digest(root, relative, max_bytes=size)
-    except OSError:
-        return "missing"
-    if found is None:
-        return "missing"
-    return "ok" if found == each["sha256"] else "changed"
+    found = digest(root, relative, max_bytes=int(each["size_bytes"]))
+    if found == each["sha256"]:
+        return "ok"
+    return "changed" if os.path.lexists(os.path.join(root, relative)) else "missing"
 
 
 def task_file(run_dir: str, phase: str | None, attempt: int | None) -> str:

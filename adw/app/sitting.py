@@ -120,11 +120,16 @@ class Work:
         found = decide(self.definition.graph, fold, (), 0.0, _never)
         return found.closing == "succeeded"
 
-    def settle(self) -> None:
-        """Apply what was asked of a run that nobody holds; nothing is started."""
+    def settle(self, left: str | None = None) -> None:
+        """Apply what was asked of a run that nobody holds; nothing is started.
+
+        Args:
+            left: How the last sitting ended, where a person ended it; that is still so.
+        """
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
             session = make_session(self._parts(supervision, wishes))
+            session.left = left
             if session.wish() == "cancel":
                 self._close(session, drive(session, supervision, clock.Clock(), wait=False))
                 return
@@ -230,7 +235,18 @@ class Work:
         elif outcome.wish == "signal" and session.parts.wishes.signal is not None:
             session.left = signal.Signals(session.parts.wishes.signal).name
         assert session.decision is not None
+        if self.places.output_dir:
+            self._deliver(session, self.places.output_dir)
         session.publish(session.decision)
+
+    def _deliver(self, session: Session, output_dir: str) -> None:
+        """Copy what was handed over to where its receiver looks; that fails no run."""
+        from adw.app.delivering import deliver
+        from adw.app.promoting import read_manifest
+
+        for line in deliver(session.run_dir, read_manifest(session.run_dir), output_dir):
+            session.event("warning", {"detail": line})
+            self.host.say(f"warning: {line}")
 
 
 class Interrupted(Exception):
