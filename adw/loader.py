@@ -8,14 +8,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from adw.core import promises, rules
 from adw.core.compile import GraphFault, compile_graph
-from adw.core.graph import Graph, Phase, Repair, Retry
-from adw.core.rules import CONDITIONS, Found, faults_in, graph_fault
+from adw.core.graph import Graph, Output, Phase, Repair, Retry
+from adw.core.rules import CONDITIONS, Found, graph_fault
 from adw.errors import UnknownName, UsageError, WorkflowError, suggestion
 from adw.source.parse import parse
 from adw.source.places import Source, shown
@@ -39,6 +40,8 @@ class Loaded:
     file: str
     source: Source
     """Tells places."""
+    resources: Mapping[str, bytes] = field(default_factory=dict)
+    """Skills that its phases name, by path relative to the file's folder; pinned with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,14 @@ def load_workflow(path: str) -> Loaded:
     return load_bytes(_read(path), path)
 
 
-def load_bytes(data: bytes, file: str) -> Loaded:
+def load_bytes(data: bytes, file: str, resources: Mapping[str, bytes] | None = None) -> Loaded:
     """Compile a workflow file's bytes.
 
     Args:
         data: The whole file; JSON where `file` ends in `.json` or the text begins with `{`.
         file: Its name, for messages.
+        resources: The skills that it may name, as they were pinned; None: they are read from the
+            folder of `file`.
 
     Raises:
         WorkflowError: The file's first fault.
@@ -77,9 +82,12 @@ def load_bytes(data: bytes, file: str) -> Loaded:
         spec, faults = _validated(source)
         if spec is None:
             raise faults[0]
-        for found in faults_in(spec.phases):
+        for found in _faults_in(spec.phases):
             raise _as_error(source, found)
-        return Loaded(spec, _compiled(source, spec), data, file, source)
+        skills, missing = _skills(spec.phases, file, resources)
+        for found in missing:
+            raise _as_error(source, found)
+        return Loaded(spec, _compiled(source, spec, skills), data, file, source, skills)
 
 
 def validate_file(path: str) -> list[WorkflowError]:
@@ -93,9 +101,10 @@ def validate_file(path: str) -> list[WorkflowError]:
         spec, faults = _validated(source)
         if spec is None:
             return faults
-        found = [_as_error(source, fault) for fault in faults_in(spec.phases)]
+        skills, missing = _skills(spec.phases, path, None)
+        found = [_as_error(source, fault) for fault in (*_faults_in(spec.phases), *missing)]
         if not found:
-            _compiled(source, spec)
+            _compiled(source, spec, skills)
             return []
     except WorkflowError as error:
         return [error]
@@ -204,6 +213,33 @@ def _validated(source: Source) -> tuple["WorkflowSpec | None", list[WorkflowErro
         return None, faults(error, source, WorkflowSpec)
 
 
+def _faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
+    yield from rules.faults_in(phases)
+    yield from promises.faults_in(phases)
+
+
+def _skills(
+    phases: Mapping[str, "PhaseSpec"], file: str, resources: Mapping[str, bytes] | None
+) -> tuple[dict[str, bytes], list[Found]]:
+    """The skills that phases name, by path, and what is wrong with some; bad paths are left out."""
+    skills: dict[str, bytes] = {}
+    faults: list[Found] = []
+    for name, spec in phases.items():
+        path = spec.skill
+        if path is None or path in skills or promises.relative_fault(path):
+            continue
+        from adw.source.skill import SkillFault, read_skill
+
+        try:
+            if resources is None:
+                skills[path] = read_skill(os.path.dirname(file), path)
+            else:
+                skills[path] = resources[path]
+        except SkillFault as fault:
+            faults.append(Found(("phases", name, "skill"), str(fault)))
+    return skills, faults
+
+
 def _as_error(source: Source, found: Found) -> WorkflowError:
     if found.not_yet:
         from adw.source.faults import not_yet
@@ -213,10 +249,10 @@ def _as_error(source: Source, found: Found) -> WorkflowError:
     return error.with_fields(names=list(found.names)) if found.names else error
 
 
-def _compiled(source: Source, spec: "WorkflowSpec") -> Graph:
+def _compiled(source: Source, spec: "WorkflowSpec", skills: Mapping[str, bytes]) -> Graph:
     raw: dict[str, Any] = source.value["phases"]
     limits = (spec.defaults.timeout, spec.defaults.idle_timeout)
-    phases = [_phase(n, p, limits, _digest(raw[n])) for n, p in spec.phases.items()]
+    phases = [_phase(n, p, limits, _digest(raw[n], p, skills)) for n, p in spec.phases.items()]
     try:
         return compile_graph(spec.name, phases, spec.max_parallel)
     except GraphFault as fault:
@@ -255,6 +291,10 @@ def _phase(
         idle_timeout_s=spec.idle_timeout if "idle_timeout" in given else limits[1],
         ensure=tuple(_condition(c) for c in spec.ensure) if spec.ensure else (),
         on_retry=spec.on_retry,
+        inputs=tuple(spec.inputs),
+        outputs=_outputs(spec) if spec.outputs else (),
+        secrets=tuple(spec.secrets),
+        skill=spec.skill,
         digest=digest,
     )
 
@@ -269,7 +309,26 @@ def _condition(condition: str | Sequence[str]) -> tuple[str, ...]:
     return _argv(condition)
 
 
-def _digest(own_keys: Any) -> str:
+def _outputs(spec: "PhaseSpec") -> tuple[Output, ...]:
+    return tuple(
+        Output(
+            name,
+            each.path,
+            each.description,
+            each.root,
+            each.state,
+            each.format,
+            each.optional,
+            each.max_bytes,
+        )
+        for name, each in spec.outputs.items()
+    )
+
+
+def _digest(own_keys: Any, spec: "PhaseSpec", skills: Mapping[str, bytes]) -> str:
+    """What the phase is told counts, not the name of the file that tells it."""
+    if spec.skill is not None:
+        own_keys = {**own_keys, "skill": hashlib.sha256(skills[spec.skill]).hexdigest()}
     return hashlib.sha256(_canonical(own_keys).encode()).hexdigest()
 
 

@@ -72,6 +72,7 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
         loaded.data,
         load_config(root).to_json(),
         {**old.command, "path": loaded.file},
+        loaded.resources,
     )
     contents = {path: file.data() for path, file in fresh.files.items()}
     snapshot = make_snapshot(fresh.agent_type, fresh.component_rules, contents, parent)

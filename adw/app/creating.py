@@ -1,6 +1,7 @@
 """A new run: look for a live one of the issue, build the directory, publish it by one rename."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,12 +53,23 @@ class Plan:
 
 
 def make_plan(
-    places: Places, options: RunOptions, adw_id: str, base_commit: str | None = None
+    places: Places,
+    options: RunOptions,
+    adw_id: str,
+    base_commit: str | None = None,
+    have: Collection[str] = (),
 ) -> Plan:
     """Read workflow, configuration and issue; nothing is written.
 
+    Args:
+        places: The repository's.
+        options: What was asked for.
+        adw_id: The run's name.
+        base_commit: Where an existing run began.
+        have: Logical names of the outputs that an existing run has.
+
     Raises:
-        UsageError: One of them is unknown or invalid.
+        UsageError: One of them is unknown or invalid, or a phase would lack an input.
     """
     from adw.config import load_config
     from adw.forge.local import branch_name, read_issue, read_task
@@ -82,10 +94,16 @@ def make_plan(
         "model_set": options.model_set,
         "base": commit,
     }
-    definition, snapshot = define.pin(
-        loaded.file, loaded.data, loaded.graph, config.to_json(), command
-    )
+    definition, snapshot = define.pin(loaded, config.to_json(), command)
+    define.refuse_missing_inputs(definition, have, _command(options))
     return Plan(definition, snapshot, issue, commit, branch_name(issue, adw_id))
+
+
+def _command(options: RunOptions) -> str:
+    """The beginning of the command, for hints."""
+    subject = f"--task {options.task}" if options.issue is None else str(options.issue)
+    again = f" --adw-id {options.adw_id}" if options.adw_id else ""
+    return f"adw run {options.workflow} {subject}{again}"
 
 
 def create(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> RunLock:

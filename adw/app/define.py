@@ -1,9 +1,9 @@
 """From a workflow file to a pinned definition with its compiled graph, and back from the pin."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adw.core.cut import cut
 from adw.core.graph import Graph, from_json, to_json
@@ -11,6 +11,7 @@ from adw.errors import UnknownName, UsageError, suggestion
 from adw.store import definitions
 
 if TYPE_CHECKING:
+    from adw.loader import Loaded
     from adw.model.snapshot import Snapshot
 
 
@@ -28,6 +29,8 @@ class Definition:
     """`only`, `until`, `model_set`, `base`, and the `path` of the workflow file when it was pinned."""
     source_sha256: str
     """Of the workflow file's bytes."""
+    skills: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 hex of each skill, by path as the workflow file names it."""
 
     @property
     def workflow(self) -> str:
@@ -47,18 +50,45 @@ class Definition:
             "config": dict(self.config),
             "command": dict(self.command),
             "source_sha256": self.source_sha256,
+            "skills": dict(self.skills),
         }
+
+    def resource(self, run_dir: str, path: str) -> bytes:
+        """A skill's bytes as they were pinned, whatever became of the file since.
+
+        Args:
+            run_dir: The state root.
+            path: As the phase names it.
+
+        Raises:
+            BrokenRun: The pin is missing or damaged, or does not have it.
+        """
+        return definitions.resource(run_dir, self.id, path)
 
 
 def pin(
-    file: str, source: bytes, graph: Graph, config: dict[str, Any], command: dict[str, Any]
+    loaded: "Loaded", config: dict[str, Any], command: dict[str, Any]
 ) -> tuple[Definition, "Snapshot"]:
     """Make the definition of a new run or of another workflow on an old one."""
-    command = {**command, "path": file}
-    snapshot = definitions.make_definition(file, source, config, command)
-    digest = hashlib.sha256(source).hexdigest()
-    found = Definition(snapshot.id, cut(graph, command), graph, config, command, digest)
-    return found, snapshot
+    command = {**command, "path": loaded.file}
+    snapshot = definitions.make_definition(
+        loaded.file, loaded.data, config, command, loaded.resources
+    )
+    return _definition(snapshot.id, loaded, config, command), snapshot
+
+
+def _definition(
+    definition_id: str, loaded: "Loaded", config: dict[str, Any], command: dict[str, Any]
+) -> Definition:
+    return Definition(
+        definition_id,
+        cut(loaded.graph, command),
+        loaded.graph,
+        config,
+        command,
+        hashlib.sha256(loaded.data).hexdigest(),
+        {path: hashlib.sha256(data).hexdigest() for path, data in loaded.resources.items()},
+    )
 
 
 def load(run_dir: str, workflow: str) -> Definition:
@@ -75,7 +105,13 @@ def load(run_dir: str, workflow: str) -> Definition:
     command = derived["command"]
     graph = cut(full, command)
     return Definition(
-        definition_id, graph, full, derived["config"], command, derived["source_sha256"]
+        definition_id,
+        graph,
+        full,
+        derived["config"],
+        command,
+        derived["source_sha256"],
+        derived.get("skills", {}),
     )
 
 
@@ -84,16 +120,63 @@ def _rebuild(run_dir: str, definition_id: str) -> Definition:
 
     snapshot = definitions.load_definition(run_dir, definition_id)
     name, source = definitions.workflow_source(snapshot)
-    full = load_bytes(source, name).graph
+    loaded = load_bytes(source, name, definitions.resources_of(snapshot))
     config = definitions.load_json(snapshot, "config.json")
     command = definitions.load_json(snapshot, "command.json")
-    digest = hashlib.sha256(source).hexdigest()
-    return Definition(definition_id, cut(full, command), full, config, command, digest)
+    return _definition(definition_id, loaded, config, command)
 
 
 def keep(run_dir: str, definition: Definition) -> None:
     """Store the derived form beside the pin."""
     definitions.save_graph_json(run_dir, definition.id, definition.derived())
+
+
+class Missing(NamedTuple):
+    """An input that nothing would bring."""
+
+    phase: str
+    """Who reads it."""
+    name: str
+    producer: str
+
+
+def missing_inputs(full: Graph, target: Graph, have: Collection[str]) -> list[Missing]:
+    """Inputs of phases that would run, whose producers would not.
+
+    Args:
+        full: The whole workflow.
+        target: What a command cuts out of it.
+        have: Logical names that the run has already.
+
+    Returns:
+        In declared order; empty where all is well.
+    """
+    producers = {output.name: p.name for p in full.phases.values() for output in p.outputs}
+    return [
+        Missing(phase.name, name, producers[name])
+        for phase in target.phases.values()
+        for name in phase.inputs
+        if name not in have and producers[name] not in target.phases
+    ]
+
+
+def refuse_missing_inputs(definition: Definition, have: Collection[str], command: str) -> None:
+    """Refuse to begin what would stop for want of an input.
+
+    Args:
+        definition: What would run.
+        have: As `missing_inputs`.
+        command: The beginning of one that helps: `adw run sdlc 47`.
+
+    Raises:
+        UsageError: The first missing input, and a command that makes it.
+    """
+    found = missing_inputs(definition.full, definition.graph, have)
+    if found:
+        phase, name, producer = found[0]
+        detail = f"`{phase}` reads the output `{name}` of `{producer}`, which the run does not have"
+        target = definition.full.owners.get(phase, (phase,))[0]  # a repair phase is no target
+        raise UsageError(detail=detail, fix=f"{command} --until {target}")
 
 
 def check_phase(graph: Graph, name: str | None, *, start: bool) -> None:

@@ -45,7 +45,7 @@ def faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
         if spec.ensure:
             yield from _ensure(at, spec)
         if spec.cwd is not None:
-            yield from _cwd(at, spec.cwd)
+            yield from _cwd(at, spec.cwd, spec.inputs)
         if spec.on_retry == "reset":
             yield Found((*at, "on_retry"), "", not_yet="on_retry: reset")
         for variable in spec.env:
@@ -60,7 +60,7 @@ def _command(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
     elif isinstance(spec.run, str):
         yield from _script((*at, "run"), spec.run)
     elif spec.run:
-        yield from _words((*at, "run"), spec.run)
+        yield from _words((*at, "run"), spec.run, spec.inputs)
 
 
 def _program(path: Path, spec: "PhaseSpec") -> Iterator[Found]:
@@ -79,18 +79,29 @@ def _script(path: Path, script: str) -> Iterator[Found]:
         name = template.names_in(script)[0]
         variable = template.VARIABLES.get(name)
         fix = f'write "${variable}"' if variable else "write `run` as a list of words"
+        if name.startswith("inputs."):
+            fix += ", or read the JSON in $ADW_INPUTS"
         yield Found(path, fault, fix)
 
 
-def _words(path: Path, argv: Sequence[str]) -> Iterator[Found]:
+def _words(path: Path, argv: Sequence[str], inputs: Sequence[str]) -> Iterator[Found]:
     if not argv[0].strip():
         yield Found((*path, 0), "the command's first word is empty")
     if tuple(argv[:2]) == ("sh", "-euc") and len(argv) > 2:  # noqa: PLR2004 - is a shell script too
         yield from _script((*path, 2), argv[2])
         return
     for i, word in enumerate(argv):
-        if "{" in word and (fault := template.check(word)):
-            yield Found((*path, i), fault)
+        if "{" in word:
+            yield from _templates((*path, i), word, inputs)
+
+
+def _templates(path: Path, text: str, inputs: Sequence[str]) -> Iterator[Found]:
+    if fault := template.check(text, inputs):
+        wanted = [n.removeprefix("inputs.") for n in template.names_in(text) if "." in n]
+        missing = next(name for name in wanted if name not in inputs)
+        close = difflib.get_close_matches(missing, inputs, n=1)
+        fix = f"did you mean `{{inputs.{close[0]}}}`?" if close else f"add `inputs: [{missing}]`"
+        yield Found(path, fault, fix)
 
 
 def _twice(at: Path, needs: Sequence[str]) -> Iterator[Found]:
@@ -108,7 +119,7 @@ def _ensure(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
             if len(condition) == 1 and condition[0] in CONDITIONS:
                 fault = f"a command `{condition[0]}` is found, which is also a post-condition"
                 yield Found(path, fault, f"write {condition[0]} without brackets")
-            yield from _words(path, condition)
+            yield from _words(path, condition, spec.inputs)
         elif condition in CONDITIONS:
             if condition != "clean" and not spec.writes:
                 yield Found(path, f"`{condition}` can never be met with `writes: false`")
@@ -120,10 +131,9 @@ def _ensure(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
             yield from _script(path, condition)
 
 
-def _cwd(at: Path, cwd: str) -> Iterator[Found]:
+def _cwd(at: Path, cwd: str, inputs: Sequence[str]) -> Iterator[Found]:
     path = (*at, "cwd")
-    if fault := template.check(cwd):
-        yield Found(path, fault)
+    yield from _templates(path, cwd, inputs)
     if cwd.startswith("/"):
         yield Found(path, f"`{cwd}` is absolute, a path inside the worktree is expected")
     elif posixpath.normpath(cwd).startswith(".."):
@@ -134,7 +144,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"known: {', '.join(known)}"
+    return f"known: {', '.join(known[: 2 * _SHOWN])}"
 
 
 # --- the graph ---------------------------------------------------------------------------
@@ -154,8 +164,41 @@ def graph_fault(fault: GraphFault, phases: Mapping[str, "PhaseSpec"]) -> Found:
         return Found(path, f"unknown phase `{name}`", _nearest(name, others) if others else None)
     if fault.kind is Kind.CYCLE:
         return _cycle(path, fault.names)
+    if fault.key in {"inputs", "outputs"}:
+        return _passed_on(fault, phases)
     detail, reason, fix = _graph_words(fault)
     return Found(path, detail, fix, reason)
+
+
+def _passed_on(fault: GraphFault, phases: Mapping[str, "PhaseSpec"]) -> Found:
+    """Faults of what one phase puts out and another reads."""
+    phase, (name, *others) = fault.phase, fault.names
+    if fault.kind is Kind.OUTPUT_TWICE:
+        path: Path = ("phases", phase, "outputs", name)
+        return Found(path, f"`{name}` is an output of `{others[0]}` already", "take another name")
+    path = ("phases", phase, "inputs", phases[phase].inputs.index(name))
+    if fault.kind is Kind.UNKNOWN_INPUT:
+        near = _nearest(name, others) if others else "give the phase that makes it `outputs`"
+        return Found(path, f"unknown input `{name}`", near, "it is an output of no phase")
+    detail, reason, fix = _not_needed(phase, name, others, phases)
+    return Found(path, detail, fix, reason)
+
+
+def _not_needed(
+    phase: str, name: str, others: Sequence[str], phases: Mapping[str, "PhaseSpec"]
+) -> tuple[str, str | None, str | None]:
+    producer, *without = others
+    if any(each.repair and each.repair.phase == producer for each in phases.values()):
+        detail = f"`{name}` is an output of the repair phase `{producer}`, which may never run"
+        return detail, None, None
+    if producer in without and producer != phase:
+        detail = f"`{name}` is an output of `{producer}`, which has failed when `{phase}` starts"
+        return detail, None, None
+    listed = _listed(without, "and")
+    do = "do" if len(without) > 1 else "does"
+    reason = None if without == [phase] else f"the repair phase `{phase}` starts when that fails"
+    detail = f"{listed} {do} not need `{producer}`, which makes `{name}`"
+    return detail, reason, f"add `{producer}` to the `needs` of {listed}"
 
 
 def _cycle(path: Path, names: tuple[str, ...]) -> Found:
@@ -192,10 +235,10 @@ def _graph_words(fault: GraphFault) -> tuple[str, str | None, str | None]:
     return f"`{phase}` is not valid: {fault.kind}", None, None
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], word: str = "or") -> str:
     shown = [f"`{name}`" for name in names[:_SHOWN]]
     more = len(names) - len(shown)
-    return " or ".join(shown) + (f" or {more} more" if more else "")
+    return f" {word} ".join(shown) + (f" {word} {more} more" if more else "")
 
 
 _SHOWN: Final = 12

@@ -5,7 +5,7 @@ where the file is loaded: text put into a script would be read as code; the envi
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 NAMES: Final = (
@@ -43,11 +43,17 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(_KNOWN.findall(text)) if "{" in text else ()
 
 
-def check(text: str) -> str | None:
-    """What is wrong with a templated text; None: nothing."""
+def check(text: str, inputs: Collection[str] = ()) -> str | None:
+    """What is wrong with a templated text; None: nothing.
+
+    Args:
+        text: As it stands in the workflow file.
+        inputs: The inputs of the phase, which `{inputs.<name>}` may name.
+    """
     for name in names_in(text):
-        if name.startswith("inputs."):
-            return f"`{{{name}}}` is not supported yet by this version of adw"
+        wanted = name.removeprefix("inputs.")
+        if wanted != name and wanted not in inputs:
+            return f"`{{{name}}}` is found, but `{wanted}` is not among the phase's `inputs`"
     return None
 
 

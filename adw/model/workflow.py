@@ -24,8 +24,11 @@ from adw.model.base import Document
 
 MAX_PHASES: Final = 10_000
 MAX_SECONDS: Final = 366 * 86400
+MAX_OUTPUT_BYTES: Final = 1 << 30
 PHASE_PATTERN: Final = "^[a-z][a-z0-9_]{0,63}$"
 WORKFLOW_PATTERN: Final = "^[a-z][a-z0-9_-]{0,63}$"
+LOGICAL_PATTERN: Final = "^[a-z][0-9a-z_]{0,63}$"
+"""The same names as PHASE_PATTERN, written otherwise so that messages can tell which is meant."""
 ENV_PATTERN: Final = "^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 TEXT_PATTERN: Final = "^[^\\x00]*$"
 
@@ -74,6 +77,7 @@ _DURATION_SCHEMA: Final = WithJsonSchema(
 
 PhaseName = Annotated[str, StringConstraints(pattern=PHASE_PATTERN)]
 WorkflowName = Annotated[str, StringConstraints(pattern=WORKFLOW_PATTERN)]
+LogicalName = Annotated[str, StringConstraints(pattern=LOGICAL_PATTERN)]
 EnvName = Annotated[str, StringConstraints(pattern=ENV_PATTERN)]
 Text = Annotated[str, StringConstraints(max_length=100_000, pattern=TEXT_PATTERN)]
 Script = Annotated[Text, StringConstraints(min_length=1)]
@@ -120,6 +124,27 @@ class RepairSpec(Document):
     """A phase that this one needs, from where to go on; absent: this phase."""
 
 
+class OutputSpec(Document):
+    """A file that a phase owes: looked for after exit code 0, and kept."""
+
+    why_missing: ClassVar[dict[str, str]] = {"path": "it says where the file will be"}
+
+    path: Annotated[Script, StringConstraints(max_length=1000)]
+    """Where it will be, relative to `root`; `*`, `?` and `[...]` stand inside one folder's name."""
+    description: Annotated[Text, StringConstraints(max_length=1000)] = ""
+    """One line for people."""
+    root: Literal["worktree", "artifacts"] = "worktree"
+    """The run's worktree, or the attempt's own folder (`ADW_ARTIFACTS`)."""
+    state: Literal["plan_file"] | None = None
+    """Field of the run's state that the found path is set as."""
+    format: Literal["json"] | None = None
+    """What it must be: strict JSON; absent: anything."""
+    optional: bool = False
+    """Whether a missing or wrong file is only warned of."""
+    max_bytes: Annotated[int, Field(ge=1, le=MAX_OUTPUT_BYTES)] = MAX_OUTPUT_BYTES
+    """Largest size."""
+
+
 class PhaseSpec(Document):
     """One phase: a command or a built-in program, and the rules around it."""
 
@@ -128,7 +153,7 @@ class PhaseSpec(Document):
     )
 
     not_yet: ClassVar[frozenset[str]] = frozenset(
-        {"agent", "approve", "workflow", "include", "foreach", "inputs", "outputs", "secrets"}
+        {"agent", "approve", "workflow", "include", "foreach"}
     )
 
     run: Command | None = None
@@ -139,12 +164,20 @@ class PhaseSpec(Document):
     """Phases that must be done first."""
     when: Annotated[Script, StringConstraints(max_length=500)] | None = None
     """The phase is skipped where this expression is false."""
+    inputs: Annotated[list[LogicalName], Field(default_factory=list, max_length=100)]
+    """Outputs that it reads, of phases that it needs, directly or by others."""
+    outputs: Annotated[dict[LogicalName, OutputSpec], Field(default_factory=dict, max_length=100)]
+    """Files that it owes, by logical name."""
     ensure: Annotated[list[Command], Field(default_factory=list, max_length=100)]
     """Post-conditions: `changed`, `committed`, `clean`, or a command that must exit 0."""
     writes: bool = True
     """Whether it may write in the worktree; such a phase runs alone."""
     env: Annotated[dict[EnvName, Text], Field(default_factory=dict, max_length=1000)]
     """More environment variables."""
+    secrets: Annotated[list[EnvName], Field(default_factory=list, max_length=100)]
+    """Variables of adw's own environment that it gets; their values are blotted out of its logs."""
+    skill: Annotated[Script, StringConstraints(max_length=1000)] | None = None
+    """File with role instructions, relative to the workflow file's folder; its SKILL.md."""
     cwd: Script | None = None
     """Directory to run in, relative to the worktree."""
     timeout: Limit | None = None
@@ -181,7 +214,7 @@ class Defaults(Document):
 class WorkflowSpec(Document):
     """A workflow: phases by name, in declared order."""
 
-    not_yet: ClassVar[frozenset[str]] = frozenset({"include", "inputs", "outputs", "secrets"})
+    not_yet: ClassVar[frozenset[str]] = frozenset({"include"})
 
     schema_version: Literal[1] = 1
     """Version of this format."""

@@ -9,7 +9,13 @@ from pydantic import BaseModel, ValidationError
 
 from adw.errors import NotYet, NotYetKey, WorkflowError, suggestion
 from adw.model.config import BRANCH_PATTERN, GLOB_PATTERN
-from adw.model.workflow import ENV_PATTERN, PHASE_PATTERN, TEXT_PATTERN, WORKFLOW_PATTERN
+from adw.model.workflow import (
+    ENV_PATTERN,
+    LOGICAL_PATTERN,
+    PHASE_PATTERN,
+    TEXT_PATTERN,
+    WORKFLOW_PATTERN,
+)
 from adw.source.places import Path, Source, kind_of, shown
 
 _WANTED: Final = {
@@ -22,6 +28,10 @@ _NAMES: Final[Mapping[str, tuple[str, str | None]]] = {
     WORKFLOW_PATTERN: (
         "a plain name",
         "use a-z, 0-9, `_` and `-`, a letter first, at most 64 characters",
+    ),
+    LOGICAL_PATTERN: (
+        "a logical name",
+        "use a-z, 0-9 and `_`, a letter first, at most 64 characters",
     ),
     ENV_PATTERN: ("a variable name", "use letters, digits and `_`, no digit first"),
     BRANCH_PATTERN: ("a branch name", None),
@@ -111,19 +121,24 @@ def not_yet(source: Source, path: Path, name: str | None = None) -> NotYet:
 
 def model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel]:
     """The model that describes the mapping at `path` below `model`."""
-    inside: list[type[BaseModel]] = [model]
+    inside, names_next = model, False
     for part in path:
-        field = inside[-1].model_fields.get(str(part))
-        if field is not None:
-            inside.extend(_models(field.annotation)[:1])
-    return inside[-1]
+        if names_next:  # a name that the file's author chose, such as a phase's
+            names_next = False
+            continue
+        field = inside.model_fields.get(str(part))
+        if field is not None and (found := _model_in(field.annotation)):
+            inside, names_next = found
+    return inside
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if args := typing.get_args(annotation):
-        return [model for part in args for model in _models(part)]
+def _model_in(annotation: Any) -> tuple[type[BaseModel], bool] | None:
+    """The model in an annotation, and whether it stands there under names, in a mapping."""
+    for part in typing.get_args(annotation):
+        if found := _model_in(part):
+            return found[0], found[1] or typing.get_origin(annotation) is dict
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return [annotation] if is_model else []
+    return (annotation, False) if is_model else None
 
 
 # --- wording -----------------------------------------------------------------------------
@@ -168,11 +183,21 @@ def _pattern(value: Any, ctx: Mapping[str, Any]) -> Wording:
     return f"`{shown(value)}` is not {what}", fix
 
 
+def _count(limit: float) -> str:
+    return str(limit) if isinstance(limit, int) else f"{limit:g}"
+
+
 _WORDING: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Wording]]] = {
     "literal_error": _literal,
     "string_pattern_mismatch": _pattern,
-    "greater_than_equal": lambda v, c: (f"`{v}` is found, at least {c['ge']:g} is expected", None),
-    "less_than_equal": lambda v, c: (f"`{v}` is found, at most {c['le']:g} is expected", None),
+    "greater_than_equal": lambda v, c: (
+        f"`{v}` is found, at least {_count(c['ge'])} is expected",
+        None,
+    ),
+    "less_than_equal": lambda v, c: (
+        f"`{v}` is found, at most {_count(c['le'])} is expected",
+        None,
+    ),
     "too_short": lambda v, _c: (
         f"{kind_of(v)} without entries is found, at least one is expected",
         None,

@@ -7,6 +7,7 @@ A pin is made once and never changed; which one counts is what the state's `work
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from adw.errors import BrokenRun
@@ -20,12 +21,25 @@ RULES: Final = {
     "config": ["config.json"],
     "workflow": ["workflow/*"],
 }
+_SKILL: Final = "skill/"
 
 
 def make_definition(
-    file: str, source: bytes, config: dict[str, Any], command: dict[str, Any]
+    file: str,
+    source: bytes,
+    config: dict[str, Any],
+    command: dict[str, Any],
+    resources: Mapping[str, bytes] | None = None,
 ) -> "Snapshot":
-    """Pin a workflow file, the resolved configuration and what one command asked for."""
+    """Pin a workflow file, the resolved configuration and what one command asked for.
+
+    Args:
+        file: Path of the workflow file.
+        source: Its bytes.
+        config: adw.yaml, resolved.
+        command: What the command asked for.
+        resources: Skills that the file names, by path relative to its folder.
+    """
     from adw.model.snapshot import make_snapshot  # resume works from the derived form
 
     contents = {
@@ -33,7 +47,11 @@ def make_definition(
         "config.json": _json(config),
         "command.json": _json(command),
     }
-    return make_snapshot("adw-workflow", RULES, contents)
+    rules = RULES
+    if resources:
+        rules = {**RULES, "skill": [f"{_SKILL}*"]}
+        contents.update({_SKILL + path: data for path, data in resources.items()})
+    return make_snapshot("adw-workflow", rules, contents)
 
 
 def save_definition(run_dir: str, definition: "Snapshot") -> None:
@@ -78,6 +96,27 @@ def workflow_source(definition: "Snapshot") -> tuple[str, bytes]:
             return path.removeprefix("workflow/"), file.data()
     message = "a definition without workflow"
     raise ValueError(message)
+
+
+def resources_of(definition: "Snapshot") -> dict[str, bytes]:
+    """The pinned skills, by path as the workflow file names them."""
+    return {
+        path.removeprefix(_SKILL): file.data()
+        for path, file in definition.files.items()
+        if file.component == "skill"
+    }
+
+
+def resource(run_dir: str, definition_id: str, path: str) -> bytes:
+    """One pinned skill.
+
+    Raises:
+        BrokenRun: As `load_definition`; or the pin does not have it.
+    """
+    found = load_definition(run_dir, definition_id).files.get(_SKILL + path)
+    if found is None:
+        raise _broken(run_dir, _path(run_dir, definition_id), f"it has no skill `{path}`")
+    return found.data()
 
 
 def load_json(definition: "Snapshot", name: str) -> dict[str, Any]:

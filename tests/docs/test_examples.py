@@ -26,7 +26,9 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize(("page", "text"), SHOWN)
 def test_a_workflow_shown_in_a_document_is_valid(page: str, text: str) -> None:
-    assert load_bytes(text.encode(), page).graph.phases
+    skills = dict.fromkeys(re.findall(r"skill: (\S+\.md)", text), b"A role.")
+
+    assert load_bytes(text.encode(), page, skills).graph.phases
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ from adw.core import template, when
 from adw.forge.local import parse_issue
 from adw.loader import advice, load_bytes
 from adw.model.config import Config
-from adw.model.workflow import PhaseSpec, RepairSpec, RetrySpec, WorkflowSpec
+from adw.model.workflow import OutputSpec, PhaseSpec, RepairSpec, RetrySpec, WorkflowSpec
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WORKFLOW = (REFERENCE / "workflow-file.md").read_text(encoding="utf-8")
@@ -28,7 +28,10 @@ def rows(page: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("page", "models"),
-    [(WORKFLOW, [WorkflowSpec, PhaseSpec, RetrySpec, RepairSpec]), (CONFIGURATION, [Config])],
+    [
+        (WORKFLOW, [WorkflowSpec, PhaseSpec, OutputSpec, RetrySpec, RepairSpec]),
+        (CONFIGURATION, [Config]),
+    ],
 )
 def test_every_key_has_a_row_and_every_later_key_is_named(
     page: str, models: list[type[BaseModel]]
@@ -47,8 +50,9 @@ def test_every_name_in_braces_and_of_when_is_told() -> None:
 
 
 def test_the_examples_are_valid_and_raise_no_doubt() -> None:
-    example = load_bytes(blocks(WORKFLOW, "yaml")[0], "workflows/sdlc.yaml")
-    assert advice(example) == []
+    for name, data in zip(("sdlc", "report"), blocks(WORKFLOW, "yaml"), strict=False):
+        example = load_bytes(data, f"workflows/{name}.yaml", {"skills/writer.md": b"Write."})
+        assert advice(example) == []
 
     config = parse_config(blocks(CONFIGURATION, "yaml")[0], "adw.yaml")
     assert config.base_branch == "main"

@@ -49,9 +49,13 @@ def test_a_name_without_value_is_told_by_name(values: dict[str, object]) -> None
     assert str(caught.value) == "`{plan_file}` has no value: no phase has set `plan_file` yet"
 
 
-def test_inputs_are_known_and_not_supported_yet() -> None:
-    assert check("{inputs.plan}") == ("`{inputs.plan}` is not supported yet by this version of adw")
+def test_an_input_may_be_named_where_the_phase_has_it() -> None:
+    assert check("{inputs.plan} {inputs.report}", ["plan", "report"]) is None
+    assert check("{inputs.plan} {inputs.report}", ["plan"]) == (
+        "`{inputs.report}` is found, but `report` is not among the phase's `inputs`"
+    )
     assert check("{inputs} {adw_id} {anything}") is None
+    assert fill("<{inputs.plan}>", {"inputs.plan": "/t/specs/a.md"}) == "</t/specs/a.md>"
 
 
 def test_a_shell_script_may_not_hold_a_name_but_its_own_variables() -> None:
