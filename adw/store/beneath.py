@@ -149,13 +149,28 @@ def directory(root: str, below: str, pattern: str) -> Iterator[int]:
         _tell(error, root, pattern)
         raise
     try:
-        for part in below.split("/") if below else ():
-            inner = _open_directory(fd, part, part, pattern)
-            os.close(fd)
-            fd = inner
-        yield fd
+        inner = _descended(fd, below.split("/") if below else [], pattern)
     finally:
         os.close(fd)
+    try:
+        yield inner
+    finally:
+        os.close(inner)
+
+
+def _descended(fd: int, above: list[str], wanted: str) -> int:
+    """Open the directory at the end of a chain of literal names; a copy of `fd` for no names."""
+    here, path = os.dup(fd), ""
+    try:
+        for name in above:
+            path += name
+            inner = _open_directory(here, name, path, wanted)
+            os.close(here)
+            here, path = inner, path + "/"
+    except BaseException:
+        os.close(here)
+        raise
+    return here
 
 
 def _open_directory(fd: int, name: str, path: str, wanted: str | None = None) -> int:
@@ -190,13 +205,8 @@ def opened(top: int, source: str) -> Iterator[int]:
     callers decide by the descriptor.
     """
     *above, name = source.split("/")
-    here, done = os.dup(top), ""
+    here = _descended(top, above, source)
     try:
-        for part in above:
-            done += part
-            inner = _open_directory(here, part, done, source)
-            os.close(here)
-            here, done = inner, done + "/"
         try:
             refuse_kind(os.stat(name, dir_fd=here, follow_symlinks=False), source)
             fd = os.open(name, _FLAGS, dir_fd=here)
