@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from adw.store import beneath
@@ -80,6 +80,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_pattern_finds_what_it_means(
     here: str, planted: list[str], pattern: list[list[Token]]
 ) -> None:
+    parts = ["".join(map(str, tokens)) for tokens in pattern]
+    assume(not {".", ".."} & set(parts))  # never looked for: dropped and refused before
     with tempfile.TemporaryDirectory(dir=here) as root:
         tree: set[str] = set()
         for path in planted:
@@ -89,7 +91,6 @@ def test_a_pattern_finds_what_it_means(
         for above, directories, plain in os.walk(root):
             for name in (*directories, *plain):
                 tree.add(os.path.relpath(f"{above}/{name}", root))
-        parts = ["".join(map(str, tokens)) for tokens in pattern]
         in_the_way: list[OutputFault] = []
         with beneath.directory(root, "", "") as top:
             found = list(beneath._matches(top, parts, "", in_the_way))
