@@ -44,6 +44,18 @@ class Loaded:
     """Skills that its phases name, by path relative to the file's folder; pinned with it."""
 
 
+class NotPinned(LookupError):
+    """A skill that pinned bytes name and the pin does not have.
+
+    Attributes:
+        path: As the workflow file names it.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Something allowed that is probably not meant."""
@@ -76,6 +88,7 @@ def load_bytes(data: bytes, file: str, resources: Mapping[str, bytes] | None = N
 
     Raises:
         WorkflowError: The file's first fault.
+        NotPinned: It names a skill that `resources` does not have.
     """
     with _no_collection():
         source = parse(data, file)
@@ -233,8 +246,10 @@ def _skills(
         try:
             if resources is None:
                 skills[path] = read_skill(os.path.dirname(file), path)
-            else:
+            elif path in resources:
                 skills[path] = resources[path]
+            else:
+                raise NotPinned(path)
         except SkillFault as fault:
             faults.append(Found(("phases", name, "skill"), str(fault)))
     return skills, faults

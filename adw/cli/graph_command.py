@@ -69,6 +69,8 @@ def _phase(graph: Any, name: str) -> dict[str, Any]:
     return {
         "phase": name,
         "needs": list(phase.needs),
+        "inputs": list(phase.inputs),
+        "outputs": [each.name for each in phase.outputs],
         "repairs": list(graph.owners.get(name, ())),
         "repair": repair
         and {"phase": repair.phase, "rounds": repair.rounds, "back_to": repair.back_to},

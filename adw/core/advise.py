@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adw.core import template
@@ -27,8 +27,14 @@ def doubts_in(graph: Graph, phases: Mapping[str, "PhaseSpec"]) -> Iterator[Doubt
     """All doubts about a valid workflow, in declared order."""
     for name, spec in phases.items():
         yield from _kept_results(graph, name)
+        known = (*template.NAMES, *(f"inputs.{each}" for each in spec.inputs))
         for i, word in enumerate(spec.run if isinstance(spec.run, list) else ()):
-            yield from _literal_braces(("phases", name, "run", i), word)
+            yield from _literal_braces(("phases", name, "run", i), word, known)
+        for logical, output in spec.outputs.items():
+            path = ("phases", name, "outputs", logical, "path")
+            yield from _literal_braces(path, output.path, template.NAMES)
+        if spec.inputs:
+            yield from _uncertain_inputs(graph, name)
 
 
 def _kept_results(graph: Graph, owner: str) -> Iterator[Doubt]:
@@ -65,9 +71,28 @@ def _back_to(graph: Graph, owner: str, kept: list[str]) -> str | None:
     return None
 
 
-def _literal_braces(path: tuple[str | int, ...], word: str) -> Iterator[Doubt]:
+def _uncertain_inputs(graph: Graph, name: str) -> Iterator[Doubt]:
+    """An attempt whose input is not there is refused, so it had better be there."""
+    makers = {o.name: (p, o) for p in graph.phases.values() for o in p.outputs}
+    for i, wanted in enumerate(graph.phases[name].inputs):
+        producer, output = makers[wanted]
+        if output.optional:
+            why = "it is optional"
+        elif producer.when is not None:
+            why = f"`{producer.name}` has `when`"
+        elif producer.allow_failure:
+            why = f"`{producer.name}` has `allow_failure`"
+        else:
+            continue
+        text = f"`{name}` cannot start without `{wanted}`, which may be missing: {why}"
+        yield Doubt(("phases", name, "inputs", i), text)
+
+
+def _literal_braces(
+    path: tuple[str | int, ...], word: str, known: Sequence[str]
+) -> Iterator[Doubt]:
     for name in _BRACES.findall(word):
-        close = difflib.get_close_matches(name, template.NAMES, n=1, cutoff=0.8)
-        if close and name not in template.NAMES:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if close and name not in known:
             text = f"`{{{name}}}` is no name that adw replaces, so it stays as it is"
             yield Doubt(path, text, f"did you mean `{{{close[0]}}}`?")

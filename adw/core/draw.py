@@ -41,6 +41,8 @@ def to_text(graph: Graph) -> str:
 def to_mermaid(graph: Graph) -> str:
     """A Mermaid flowchart: solid arrows for needs, dotted ones for calls and ways back.
 
+    An arrow between two phases bears the names of the outputs that the second reads of the first.
+
     Returns:
         Lines without a final newline.
     """
@@ -50,13 +52,21 @@ def to_mermaid(graph: Graph) -> str:
         left, right = ("{{", "}}") if phase.gate else ("([", "])") if name in graph.owners else "[]"
         lines.append(f'  p_{name}{left}"{name}"{right}')
     for name in graph.order:
-        lines.extend(f"  p_{need} --> p_{name}" for need in graph.phases[name].needs)
+        lines.extend(_arrow(graph, need, name) for need in graph.phases[name].needs)
     for name in graph.order:
         repair = graph.phases[name].repair
         if repair:
             lines.append(f'  p_{name} -. "fails, at most {repair.rounds}" .-> p_{repair.phase}')
             lines.append(f"  p_{repair.phase} -.-> p_{graph.target(name)}")
     return "\n".join(lines)
+
+
+def _arrow(graph: Graph, need: str, name: str) -> str:
+    """An arrow with what is handed over along it."""
+    inputs = graph.phases[name].inputs
+    passed = [each.name for each in graph.phases[need].outputs if each.name in inputs]
+    label = f' -- "{", ".join(passed)}"' if passed else ""
+    return f"  p_{need}{label} --> p_{name}"
 
 
 def _line(phase: Phase, width: int) -> str:
@@ -71,4 +81,8 @@ def _line(phase: Phase, width: int) -> str:
         notes.append(f"{phase.retry.attempts} attempts")
     if phase.allow_failure:
         notes.append("may fail")
+    if phase.inputs:
+        notes.append("reads " + ", ".join(phase.inputs))
+    if phase.outputs:
+        notes.append("makes " + ", ".join(each.name for each in phase.outputs))
     return f"{phase.name:{width}}  {'; '.join(notes)}".rstrip()

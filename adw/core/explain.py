@@ -30,6 +30,7 @@ _FAILED: Final[Mapping[str, str]] = {
     "stuck": "the run's history is full",
     "tampered": "the state file was changed while it ran",
 }
+_OWED: Final = frozenset({"missing_output", "contract"})
 _SETTLED: Final = frozenset({"done", "skipped", "excused"})
 
 
@@ -185,6 +186,9 @@ class _Case:
         recent = self.fold.record(name).after(self.fold.base(name))
         yield from _listing(recent, "")
         phase = self.graph.phases[name]
+        if recent and recent[-1].reason in _OWED:
+            owed = ", ".join(f"`{each.name}` ({each.root}: {each.path})" for each in phase.outputs)
+            yield f"it owes {owed or 'nothing any more'}"
         tries = sum(1 for entry in recent if is_failure(entry))
         if tries and phase.retry.attempts > 1:
             yield f"tries: {min(tries, phase.retry.attempts)} of {phase.retry.attempts} used"

@@ -115,8 +115,13 @@ def resource(run_dir: str, definition_id: str, path: str) -> bytes:
     """
     found = load_definition(run_dir, definition_id).files.get(_SKILL + path)
     if found is None:
-        raise _broken(run_dir, _path(run_dir, definition_id), f"it has no skill `{path}`")
+        raise without(run_dir, definition_id, path)
     return found.data()
+
+
+def without(run_dir: str, definition_id: str, path: str) -> BrokenRun:
+    """The error for a pin that lacks a skill which its workflow names."""
+    return _broken(run_dir, _path(run_dir, definition_id), f"it has no skill `{path}`")
 
 
 def load_json(definition: "Snapshot", name: str) -> dict[str, Any]:

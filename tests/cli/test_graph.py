@@ -9,9 +9,10 @@ LOOP = """\
 schema_version: 1
 name: loop
 phases:
-  build: {run: [echo]}
+  build: {run: [echo], outputs: {notes: {path: notes.md}}}
   test:
     needs: [build]
+    inputs: [notes]
     run: [echo]
     when: issue_class == 'bug'
     repair: {phase: fix, rounds: 2, back_to: build}
@@ -39,7 +40,7 @@ def test_a_workflow_as_mermaid(repo: Repo) -> None:
     lines = said.out.rstrip("\n").split("\n")
     assert lines[0] == "flowchart TD"
     assert '  p_fix(["fix"])' in lines
-    assert "  p_build --> p_test" in lines
+    assert '  p_build -- "notes" --> p_test' in lines
 
 
 def test_as_json_it_has_the_documented_shape(repo: Repo) -> None:
@@ -49,14 +50,30 @@ def test_as_json_it_has_the_documented_shape(repo: Repo) -> None:
         "schema_version": 1,
         "workflow": "loop",
         "phases": [
-            {"phase": "build", "needs": [], "repairs": [], "repair": None},
+            {
+                "phase": "build",
+                "needs": [],
+                "inputs": [],
+                "outputs": ["notes"],
+                "repairs": [],
+                "repair": None,
+            },
             {
                 "phase": "test",
                 "needs": ["build"],
+                "inputs": ["notes"],
+                "outputs": [],
                 "repairs": [],
                 "repair": {"phase": "fix", "rounds": 2, "back_to": "build"},
             },
-            {"phase": "fix", "needs": [], "repairs": ["test"], "repair": None},
+            {
+                "phase": "fix",
+                "needs": [],
+                "inputs": [],
+                "outputs": [],
+                "repairs": ["test"],
+                "repair": None,
+            },
         ],
     }
 

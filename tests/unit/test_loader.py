@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adw.core.graph import Phase, Repair, Retry, from_json, to_json
+from adw.core.graph import Output, Phase, Repair, Retry, from_json, to_json
 from adw.errors import UnknownName, UsageError, WorkflowError
 from adw.loader import (
     Advice,
@@ -32,8 +32,13 @@ phases:
     ensure: [changed, committed, clean, "test -s plan.md", [python, -m, check]]
     env: {LEVEL: "3"}
     cwd: sub/dir
+    outputs:
+      plan: {path: "specs/*{adw_id}*.md", description: The plan, state: plan_file}
+      notes: {path: notes.json, root: artifacts, format: json, optional: true, max_bytes: 1000}
   build:
     needs: [plan]
+    inputs: [plan, notes]
+    secrets: [API_TOKEN, OTHER]
     when: issue_class == "bug" or plan == "skipped"
     run: |
       make all
@@ -90,6 +95,17 @@ def test_every_key_reaches_the_graph() -> None:
             ),
             env=(("LEVEL", "3"),),
             cwd="sub/dir",
+            outputs=(
+                Output("plan", "specs/*{adw_id}*.md", "The plan", state="plan_file"),
+                Output(
+                    "notes",
+                    "notes.json",
+                    root="artifacts",
+                    format="json",
+                    optional=True,
+                    max_bytes=1000,
+                ),
+            ),
             timeout_s=1800,
             idle_timeout_s=600,
         ),
@@ -98,6 +114,8 @@ def test_every_key_reaches_the_graph() -> None:
             needs=("plan",),
             when='issue_class == "bug" or plan == "skipped"',
             argv=("sh", "-euc", 'make all\necho "$ADW_ID"\n'),
+            inputs=("plan", "notes"),
+            secrets=("API_TOKEN", "OTHER"),
             timeout_s=None,
             idle_timeout_s=90,
             on_retry="keep",
@@ -208,6 +226,21 @@ def test_a_chain_of_10000_is_loaded() -> None:
     graph = loaded(chain(10_000), "w.json").graph
 
     assert graph.order == tuple(f"p{i}" for i in range(10_000))
+
+
+def test_10000_phases_that_each_read_what_another_makes_are_loaded() -> None:
+    """The last of a chain reads from the first, the one before it from the second, and so on."""
+    count = 10_000
+    phases: dict[str, Any] = {}
+    for i in range(count):
+        needs = [f"p{i - 1}"] if i else []
+        outputs = {f"o{i}": {"path": "x"}} if i < count // 2 else {}
+        inputs = [f"o{count - 1 - i}"] if i >= count // 2 else []
+        phases[f"p{i}"] = {"run": ["x"], "needs": needs, "outputs": outputs, "inputs": inputs}
+
+    graph = loaded(json.dumps({"name": "w", "phases": phases}), "w.json").graph
+
+    assert graph.phases["p9999"].inputs == ("o0",)
 
 
 # --- finding -----------------------------------------------------------------------------
@@ -336,6 +369,42 @@ def test_braces_that_look_like_a_name_are_doubted() -> None:
             16,
             "`{issue_numbr}` is no name that adw replaces, so it stays as it is",
             "did you mean `{issue_number}`?",
+        )
+    ]
+
+
+def test_braces_in_an_outputs_path_and_for_inputs_are_doubted_too() -> None:
+    found = doubts("""\
+name: w
+phases:
+  a: {run: x, outputs: {o: {path: 'x-{adw_di}'}, unused: {path: fixed.txt}}}
+  b: {run: [x, '{input.o}', '{inputs.o}'], needs: [a], inputs: [o]}
+""")
+
+    assert [(a.line, a.column, a.fix) for a in found] == [
+        (3, 35, "did you mean `{adw_id}`?"),
+        (4, 16, "did you mean `{inputs.o}`?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "output", "why"),
+    [
+        ("", "path: p, optional: true", "it is optional"),
+        (", when: plan_file", "path: p", "`a` has `when`"),
+        (", allow_failure: true", "path: p", "`a` has `allow_failure`"),
+    ],
+)
+def test_an_input_that_may_be_missing_is_doubted(keys: str, output: str, why: str) -> None:
+    text = f"name: w\nphases:\n  a: {{run: x, outputs: {{o: {{{output}}}}}{keys}}}\n"
+
+    assert doubts(text) == []
+    assert doubts(f"{text}  b: {{run: x, needs: [a], inputs: [o]}}\n") == [
+        Advice(
+            "workflows/w.yaml",
+            4,
+            36,
+            f"`b` cannot start without `o`, which may be missing: {why}",
         )
     ]
 

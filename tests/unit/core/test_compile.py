@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adw.core.compile import GraphFault, Kind, compile_graph
 from adw.core.cut import affected_by, cut_until, ends_first, only, required
 from adw.core.decide import Live
-from adw.core.graph import Graph, Phase, Repair, Retry, from_json, to_json
+from adw.core.graph import Graph, Output, Phase, Repair, Retry, from_json, to_json
 from tests.support.oracle import Oracle
 from tests.unit.core.histories import graph, lp, lt, sd
 from tests.unit.core.worlds import Tape, random_graph
@@ -92,6 +92,43 @@ REFUSED: dict[str, tuple[list[Phase], tuple[str, str, str, tuple[str, ...]]]] = 
         [Phase("a", repair=Repair("fix", 1, "fix")), FIX],
         ("back_to", "a", "repair.back_to", ("fix",)),
     ),
+    "output-of-two-phases": (
+        [Phase("a", outputs=(Output("o", "x"),)), Phase("b", outputs=(Output("o", "y"),))],
+        ("output_twice", "b", "outputs", ("o", "a")),
+    ),
+    "unknown-input": (
+        [Phase("a", outputs=(Output("o", "x"),)), Phase("b", needs=("a",), inputs=("p",))],
+        ("unknown_input", "b", "inputs", ("p", "o")),
+    ),
+    "input-of-a-sibling": (
+        [Phase("a", outputs=(Output("o", "x"),)), Phase("b", inputs=("o",))],
+        ("input_not_needed", "b", "inputs", ("o", "a", "b")),
+    ),
+    "input-from-downstream": (
+        [Phase("b", inputs=("o",)), Phase("a", needs=("b",), outputs=(Output("o", "x"),))],
+        ("input_not_needed", "b", "inputs", ("o", "a", "b")),
+    ),
+    "input-of-its-own": (
+        [Phase("a", inputs=("o",), outputs=(Output("o", "x"),))],
+        ("input_not_needed", "a", "inputs", ("o", "a", "a")),
+    ),
+    "input-of-a-repair-that-one-owner-lacks": (
+        [
+            Phase("a", outputs=(Output("o", "x"),)),
+            Phase("b", needs=("a",), repair=Repair("fix", 1)),
+            Phase("c", repair=Repair("fix", 1)),
+            Phase("fix", inputs=("o",)),
+        ],
+        ("input_not_needed", "fix", "inputs", ("o", "a", "c")),
+    ),
+    "input-from-a-repair": (
+        [
+            Phase("a", repair=Repair("fix", 1)),
+            Phase("b", needs=("a",), inputs=("o",)),
+            Phase("fix", outputs=(Output("o", "x"),)),
+        ],
+        ("input_not_needed", "b", "inputs", ("o", "fix", "b")),
+    ),
     "fault-24-reset-beside-a-sibling": (
         [Phase("a", on_retry="reset"), Phase("b")],
         ("reset_beside", "a", "on_retry", ("b",)),
@@ -139,6 +176,18 @@ def test_a_reset_is_accepted_where_every_phase_comes_before_or_after() -> None:
 
 def test_a_reset_is_accepted_beside_what_only_reads() -> None:
     assert graph(Phase("a", on_retry="reset"), Phase("b", writes=False)).order == ("a", "b")
+
+
+def test_an_input_may_come_from_far_above_and_reach_a_repair_through_every_owner() -> None:
+    shape = graph(
+        Phase("a", outputs=(Output("o", "x"), Output("unused", "y"))),
+        Phase("b", needs=("a",)),
+        Phase("c", needs=("b",), inputs=("o",), repair=Repair("fix", 1)),
+        Phase("d", needs=("b",), repair=Repair("fix", 1)),
+        Phase("fix", inputs=("o",), outputs=(Output("more", "z"),)),
+    )
+    assert shape.phases["fix"].inputs == ("o",)
+    assert from_json(to_json(shape)) == shape
 
 
 @pytest.mark.parametrize("length", [2, 5_000])

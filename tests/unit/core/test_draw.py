@@ -1,7 +1,8 @@
 """Graphs as text and Mermaid."""
 
 from adw.core.draw import critical_path, to_mermaid, to_text
-from tests.unit.core.histories import ga, lt, sd, wh
+from adw.core.graph import Output, Phase
+from tests.unit.core.histories import ga, graph, lt, sd, wh
 
 SD = """\
 plan
@@ -38,6 +39,23 @@ def test_text_says_when_gate_and_may_fail() -> None:
 
 def test_mermaid() -> None:
     assert to_mermaid(ga()) == GA
+
+
+def test_what_is_handed_over_stands_at_its_arrow_and_in_the_text() -> None:
+    shape = graph(
+        Phase("plan", outputs=(Output("plan", "x"), Output("notes", "y"), Output("other", "z"))),
+        Phase("build", needs=("plan",), inputs=("notes", "plan")),
+        Phase("test", needs=("build",), inputs=("plan",)),
+    )
+    assert to_mermaid(shape).splitlines()[4:] == [
+        '  p_plan -- "plan, notes" --> p_build',
+        "  p_build --> p_test",
+    ]
+    assert to_text(shape).splitlines() == [
+        "plan   makes plan, notes, other",
+        "build  needs plan; reads notes, plan",
+        "test   needs build; reads plan",
+    ]
 
 
 def test_critical_path_is_the_longest_chain() -> None:

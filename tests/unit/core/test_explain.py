@@ -4,7 +4,7 @@ import pytest
 
 from adw.core.decide import Fold, decide
 from adw.core.explain import why
-from adw.core.graph import Graph, Phase
+from adw.core.graph import Graph, Output, Phase, Retry
 from tests.unit.core.histories import (
     always,
     ga,
@@ -39,6 +39,17 @@ def test_pending_names_the_need_and_what_is_behind_it() -> None:
         "it needs `review`, which is pending",
         "behind that: `test` is failed (rounds)",
     ]
+
+
+def test_what_a_phase_owes_is_told_where_it_did_not_bring_it() -> None:
+    owes = Output("report", "out/*.json", root="artifacts")
+    shape = graph(Phase("test", retry=Retry(3), outputs=(Output("plan", "specs/*.md"), owes)))
+    owed = "it owes `plan` (worktree: specs/*.md), `report` (artifacts: out/*.json)"
+
+    assert lines(shape, "test missing_output", "test")[-2:] == ["tries: 1 of 3 used", owed][::-1]
+    assert owed in lines(shape, "test missing_output, test contract", "test")
+    assert owed not in lines(shape, "test exit", "test")
+    assert owed not in lines(shape, "test missing_output, test ok", "test")
 
 
 def test_pending_tells_a_stale_result() -> None:
