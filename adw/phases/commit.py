@@ -2,7 +2,8 @@
 
 Safe to be killed and started again at any instant: the trailer `ADW-Effect` in HEAD tells that
 the commit was made. The user's hooks, filters and signing count; a refusal of theirs fails the
-phase with git's own text and leaves the tree as it is.
+phase with git's own text and leaves the tree as it is. What came of it is left as `commit.json`
+among the attempt's artifacts, written after the commit stands, and anew by each attempt.
 """
 
 import json
@@ -13,7 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
-from adw.errors import AdwError, UsageError
+from adw.errors import AdwError, StoreError, UsageError
 from adw.phases.api import Context, write_result
 from adw.store import files
 from adw.workspace.git import ask_git, failure, run_git
@@ -28,13 +29,15 @@ _SHA: Final = re.compile(r"\A[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 
 
 def main() -> int:
-    """Commit, and write result.json.
+    """Commit, and write commit.json and result.json.
 
     Returns:
         Exit code: 0 where the commit stands, 1 with a message on stderr otherwise.
     """
     try:
-        summary, sha = commit(Context.from_env())
+        context = Context.from_env()
+        summary, sha = commit(context)
+        record(context, sha)
         write_result(summary=summary, data={"commit": sha})
     except AdwError as error:
         sys.stderr.write(error.render() + "\n")
@@ -78,6 +81,29 @@ def commit(context: Context) -> tuple[str, str]:
         detail="nothing to commit: the run changed no file",
         fix="let an earlier phase change something, or leave this phase out",
     )
+
+
+def record(context: Context, sha: str) -> None:
+    """Write `commit.json` into the attempt's artifacts.
+
+    Raises:
+        StoreError: It cannot be written; the commit stands.
+    """
+    base = str(_run_file(context.state_root).get("base") or "")
+    subject = _git(context, "log", "-1", "--format=%s", sha, "--").decode("utf-8", "replace")
+    found = {
+        "schema_version": 1,
+        "branch": context.branch,
+        "base": base if _SHA.match(base) else None,
+        "commit": sha,
+        "subject": subject.rstrip("\n"),
+    }
+    path = os.path.join(context.artifacts, "commit.json")
+    try:
+        files.make_dir(context.artifacts, exist_ok=True)
+        files.replace(path, json.dumps(found, indent=1).encode() + b"\n")
+    except OSError as error:
+        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
 
 
 def message(context: Context, run: Mapping[str, Any], effect: str) -> bytes:

@@ -57,7 +57,7 @@ def test_everything_is_committed_once_with_trailers(
     os.unlink(f"{made.path}/src/a.py")
     Path(made.path, os.fsdecode(b"caf\xe9 \xff")).write_bytes(b"x")
 
-    done = run(made, state_root)
+    done = run(made, state_root, run={**RUN, "base": repo.git("rev-parse", "main")})
 
     sha = repo.git("rev-parse", BRANCH)
     assert (done.returncode, done.stderr) == (0, "")
@@ -65,6 +65,13 @@ def test_everything_is_committed_once_with_trailers(
     assert json.loads((state_root / "result.json").read_bytes()) == {
         "summary": f"committed {sha[:12]} on {BRANCH}",
         "data": {"commit": sha},
+    }
+    assert json.loads((state_root / "artifacts" / "commit.json").read_bytes()) == {
+        "schema_version": 1,
+        "branch": BRANCH,
+        "base": repo.git("rev-parse", "main"),
+        "commit": sha,
+        "subject": "Log in with OAuth2",
     }
     assert body(repo) == (
         f"Log in with OAuth2\n\nADW-Effect: {ADW_ID}/commit/1\nADW-Run: {ADW_ID}\nIssue: #47"
@@ -79,12 +86,32 @@ def test_again_it_finds_its_own_commit(repo: Repo, made: Worktree, state_root: P
     run(made, state_root)
     first = repo.git("rev-parse", BRANCH)
     (state_root / "result.json").unlink()
+    (state_root / "artifacts" / "commit.json").unlink()
 
     done = run(made, state_root)
 
     assert done.stdout == f"already committed as {first[:12]} on {BRANCH}\n"
     assert repo.git("rev-parse", BRANCH) == first
     assert json.loads((state_root / "result.json").read_bytes())["data"] == {"commit": first}
+    found = json.loads((state_root / "artifacts" / "commit.json").read_bytes())
+    assert (found["commit"], found["base"]) == (first, None)
+
+
+def test_a_record_that_cannot_be_written_fails_and_the_commit_stands(
+    repo: Repo, made: Worktree, state_root: Path
+) -> None:
+    write(made)
+    (state_root / "artifacts").write_text("in the way", encoding="utf-8")
+
+    done = run(made, state_root)
+
+    assert done.returncode == 1
+    assert "error: cannot write `" in done.stderr
+    assert repo.git("rev-list", "--count", f"main..{BRANCH}") == "1"
+    (state_root / "artifacts").unlink()
+    assert run(made, state_root).returncode == 0
+    assert (state_root / "artifacts" / "commit.json").exists()
+    assert repo.git("rev-list", "--count", f"main..{BRANCH}") == "1"
 
 
 def test_new_work_after_it_is_committed_too(repo: Repo, made: Worktree, state_root: Path) -> None:
@@ -106,6 +133,7 @@ def test_nothing_to_commit_fails(repo: Repo, made: Worktree, state_root: Path) -
         "  hint: let an earlier phase change something, or leave this phase out\n"
     )
     assert not (state_root / "result.json").exists()
+    assert not (state_root / "artifacts").exists()
 
 
 def test_commits_that_earlier_phases_made_are_enough(
