@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from adw.core.recovery import ACTIONS
 from adw.model.event import COMMON, KINDS, SCHEMA_VERSION, event_fault, make_event
+from adw.model.event_schema import CHOICES, MEANING, SLOTS
 
 NOW = "2026-03-01T12:00:00.000000Z"
 GOOD: dict[str, Any] = {
@@ -101,3 +103,9 @@ def test_the_kinds_are_a_closed_union(kind: object) -> None:
 def test_whoever_makes_another_shape_has_a_bug(slots: dict[str, Any]) -> None:
     with pytest.raises(AssertionError):
         make_event("run_closed", 1, NOW, {"entries": 0}, slots)
+
+
+def test_the_closed_lists_of_the_schema_are_those_of_the_code_FS_21() -> None:
+    assert CHOICES["recovery_decided", "action"] == ACTIONS
+    assert set(MEANING) == set(KINDS)
+    assert set(SLOTS) == {slot for kind in (COMMON, *KINDS.values()) for slot in kind}
