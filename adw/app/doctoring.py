@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from adw.app import reading
+from adw.app import derived, reading
 from adw.app.places import Places
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
 from adw.store import attempts, files, requests, runs
@@ -23,7 +23,8 @@ class Finding:
     """One thing that a person should know of."""
 
     kind: str
-    """state, definition, history, evidence, request, leftover, orphan, worktree or environment."""
+    """state, definition, history, derived, artifact, evidence, request, leftover, orphan, worktree
+    or environment."""
     adw_id: str | None
     path: str
     detail: str
@@ -147,6 +148,8 @@ def _in_run(run_dir: str) -> Iterator[Finding]:
     yield from _history(run_dir)
     yield from _requests(run_dir)
     adw_id = os.path.basename(run_dir)
+    for each in derived.differences(run_dir):
+        yield Finding(each.kind, adw_id, each.path, each.detail, each.hint)
     held = runs.held(run_dir)
     for folder in (run_dir, *(os.path.join(run_dir, name) for name in runs.DIRS)):
         for name in _names(folder):

@@ -14,11 +14,18 @@ from adw.cli.output import print_json
 @click.option(
     "--restore", is_flag=True, help="Put the last good state of run ID back, if it is damaged."
 )
+@click.option(
+    "--rebuild", is_flag=True, help="Make again what is derived from the files of run ID."
+)
 @json_option
-def command(adw_id: str | None, *, restore: bool, as_json: bool) -> int:
+@click.pass_obj
+def command(
+    nursery: Any, adw_id: str | None, *, restore: bool, rebuild: bool, as_json: bool
+) -> int:
     """Look for what is wrong: damaged states, torn files, left-overs; of run ID alone, or of all.
 
-    Nothing is changed without `--restore`, which keeps the damaged bytes beside the state.
+    Nothing is changed without an option. `--restore` keeps the damaged bytes beside the state;
+    `--rebuild` writes latest.json, RESPONSE.md and manifest.json, and refuses a run that is driven.
     Ends with 0 whatever is found.
     """
     from adw.app.doctoring import examine
@@ -26,9 +33,15 @@ def command(adw_id: str | None, *, restore: bool, as_json: bool) -> int:
 
     places = places_here()
     run_dir = places.run_dir(adw_id) if adw_id else None
-    if restore:
+    if restore or rebuild:
+        option = "--restore" if restore else "--rebuild"
         if run_dir is None:
-            raise UsageError(detail="`--restore` needs an ID", fix="adw doctor --restore ID")
+            raise UsageError(detail=f"`{option}` needs an ID", fix=f"adw doctor {option} ID")
+        if restore and rebuild:
+            detail = "`--restore` and `--rebuild` are two things"
+            raise UsageError(detail=detail, fix="adw doctor --restore ID, then --rebuild")
+        if rebuild:
+            return _rebuild(places, run_dir, nursery, as_json=as_json)
         return _restore(run_dir, as_json=as_json)
     found = examine(places, run_dir)
     if as_json:
@@ -55,6 +68,25 @@ def _restore(run_dir: str, *, as_json: bool) -> int:
         show(
             [f"restored a state with {done.entries} entries{kept}", f"  next: adw resume {adw_id}"]
         )
+    return 0
+
+
+def _rebuild(places: Any, run_dir: str, nursery: Any, *, as_json: bool) -> int:
+    import os
+
+    from adw.app.derived import rebuild
+    from adw.cli.quiet import quiet_host
+
+    adw_id = os.path.basename(run_dir)
+    done = rebuild(places, run_dir, quiet_host(nursery))
+    if as_json:
+        more = {"written": done.written, "recovered_events": done.recovered_events}
+        print_json({"schema_version": 1, "adw_id": adw_id, **more})
+        return 0
+    lines = [f"wrote {path}" for path in done.written]
+    if done.recovered_events:
+        lines.append(f"wrote {done.recovered_events} events that the history had lost")
+    show(lines or [f"all that is derived of run {adw_id} was as it should be"])
     return 0
 
 

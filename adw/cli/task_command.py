@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from adw.cli.arguments import complete_phase, places_here, run_argument, run_dir_of
+from adw.cli.arguments import complete_phase, json_option, places_here, run_argument, run_dir_of
 from adw.cli.layout import show
+from adw.cli.output import print_json
 
 
 @click.group("task")
@@ -19,7 +20,8 @@ def command() -> None:
 @run_argument
 @click.argument("phase", required=False, shell_complete=complete_phase)
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="By default the latest.")
-def show_(adw_id: str, phase: str | None, attempt: int | None) -> int:
+@json_option
+def show_(adw_id: str, phase: str | None, attempt: int | None, *, as_json: bool) -> int:
     """Print TASK.md of a run, or of an attempt of PHASE, byte for byte."""
     from adw.app.showing import task_file
     from adw.errors import UsageError
@@ -29,8 +31,14 @@ def show_(adw_id: str, phase: str | None, attempt: int | None) -> int:
         raise UsageError(
             detail="`--attempt` needs a phase", fix="adw task show ID PHASE --attempt N"
         )
-    path = task_file(run_dir_of(adw_id), phase, attempt)
+    run_dir = run_dir_of(adw_id)
+    path = task_file(run_dir, phase, attempt)
     data = files.read(path)
+    if as_json:
+        text = data.decode("utf-8", "surrogateescape")
+        more = {"adw_id": os.path.basename(run_dir), "path": path, "text": text}
+        print_json({"schema_version": 1, **more})
+        return 0
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
