@@ -86,9 +86,13 @@ def _look(runs: Runs, folder: Path) -> None:
     """Hold a run against page and schemas, as it is at this moment."""
     runs.seen.update(files_of(folder))
     runs.faults += faults(folder)
-    status = reading.status(str(folder))
-    for view in (status, reading.listing(str(folder.parent))):
-        runs.faults += [error.message for error in validator("status").iter_errors(view)]
+    _hold(runs, reading.status(str(folder)))
+    _hold(runs, reading.listing(str(folder.parent)))
+
+
+def _hold(runs: Runs, view: Any) -> None:
+    """Hold what `adw status --json` prints against its schema."""
+    runs.faults += [error.message for error in validator("status").iter_errors(view)]
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +156,9 @@ def _rough(ground: Ground, found: Runs) -> None:
     assert run.wait(20) == 1
     _look(found, ground.run_dir)
     (ground.run_dir / "adw_state.json").write_text("{", encoding="utf-8")
+    broken = reading.listing(str(ground.agents))
+    assert broken["runs"][0]["status"] == "broken"
+    _hold(found, broken)
     ground.ok("doctor", "--restore", ground.adw_id)
     ground.ok("resume", ground.adw_id)
     _look(found, ground.run_dir)
