@@ -35,6 +35,10 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
         "  a: {run: [x], »ned: [b]}",
         ["unknown key `ned`", "hint: did you mean `needs`?"],
     ),
+    "unknown key of a phase that is called like a key": (
+        "  repair: {run: [x], »ned: [b]}",
+        ["unknown key `ned`", "hint: did you mean `needs`?"],
+    ),
     "unknown key of retry": (
         "  a: {run: [x], retry: {attempts: 2, »delya: 5s}}",
         ["unknown key `delya`", "hint: did you mean `delay`?"],

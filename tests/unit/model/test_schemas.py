@@ -73,6 +73,24 @@ VALID: dict[str, list[dict[str, Any]]] = {
                 "b": {"use": "commit", "needs": ["a"], "env": {"A": "b"}},
                 "c": {"run": "x", "repair": {"phase": "f", "rounds": 2}, "retry": {"attempts": 2}},
                 "f": {"run": "x"},
+                "g": {"run": "x", "outputs": {"o": {"path": "s/*.md", "state": "plan_file"}}},
+                "h": {
+                    "run": "x",
+                    "needs": ["g"],
+                    "inputs": ["o"],
+                    "secrets": ["TOKEN"],
+                    "skill": "skills/h.md",
+                    "outputs": {
+                        "p": {
+                            "path": "p.json",
+                            "root": "artifacts",
+                            "format": "json",
+                            "optional": True,
+                            "max_bytes": 5,
+                            "description": "P",
+                        }
+                    },
+                },
             },
         }
     ],
@@ -107,6 +125,11 @@ INVALID: dict[str, list[dict[str, Any]]] = {
         {"name": "w", "phases": {"a": {"run": "x", "timeout": "5 s"}}},
         {"name": "w", "phases": {"a": {"run": [5]}}},
         {"name": "w", "phases": {"a": {"run": "x", "repair": {"phase": "f"}}}},
+        {"name": "w", "phases": {"a": {"run": "x", "outputs": {"O": {"path": "p"}}}}},
+        {"name": "w", "phases": {"a": {"run": "x", "outputs": {"o": {}}}}},
+        {"name": "w", "phases": {"a": {"run": "x", "outputs": {"o": {"path": "p", "root": "x"}}}}},
+        {"name": "w", "phases": {"a": {"run": "x", "inputs": "plan"}}},
+        {"name": "w", "phases": {"a": {"run": "x", "secrets": ["A-B"]}}},
     ],
     "config": [{"port": 1}, {"ports": "nope"}, {"env": {"A-B": "c"}}],
     "state": [{}, {"adw_id": "../../x"}, {"adw_id": "cc73faf1", "more": 1}],
