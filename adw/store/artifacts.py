@@ -198,8 +198,6 @@ def _refuse(info: os.stat_result, source: str, max_bytes: int) -> None:
             CONTRACT,
             f"{shown(source)} is one of {info.st_nlink} hard links, a file of its own is expected",
         )
-    if info.st_nlink == 0:
-        raise changed(source)
     if info.st_size == 0:
         raise OutputFault(MISSING, f"{shown(source)} is empty")
     if info.st_size > max_bytes:

@@ -241,3 +241,19 @@ def test_a_directory_that_cannot_be_listed_is_told(
 
     shown = "specs" if pattern == "specs/*/x" else pattern
     assert ground.refusal(pattern) == contract(f"`{shown}` cannot be read: permission denied")
+
+
+def test_a_directory_that_cannot_be_entered_is_told(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground.write("specs/plan.md")
+    real = os.stat
+
+    def denied(path: Any, *rest: Any, **how: Any) -> os.stat_result:
+        if path == "plan.md":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, *rest, **how)
+
+    monkeypatch.setattr(os, "stat", denied)
+
+    assert ground.refusal("s*/plan.md") == contract("`specs` cannot be read: permission denied")
