@@ -1,15 +1,15 @@
 """A new run: look for a live one of the issue, build the directory, publish it by one rename."""
 
 import os
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from adw import __version__, clock
-from adw.app import define
+from adw.app import define, promoting
 from adw.app.define import Definition
-from adw.app.packets import run_response, run_task
+from adw.app.packets import RunReport, issue_words, run_response, run_task
 from adw.app.places import Places, issue_facts
+from adw.core.outcome import one_line
 from adw.errors import IssueBusy, StoreError, UsageError
 from adw.ids import new_id
 from adw.model.event import make_event
@@ -57,7 +57,7 @@ def make_plan(
     options: RunOptions,
     adw_id: str,
     base_commit: str | None = None,
-    have: Collection[str] = (),
+    run_dir: str | None = None,
 ) -> Plan:
     """Read workflow, configuration and issue; nothing is written.
 
@@ -66,7 +66,7 @@ def make_plan(
         options: What was asked for.
         adw_id: The run's name.
         base_commit: Where an existing run began.
-        have: Logical names of the outputs that an existing run has.
+        run_dir: The existing run.
 
     Raises:
         UsageError: One of them is unknown or invalid, or a phase would lack an input.
@@ -95,7 +95,7 @@ def make_plan(
         "base": commit,
     }
     definition, snapshot = define.pin(loaded, config.to_json(), command)
-    define.refuse_missing_inputs(definition, have, _command(options))
+    define.refuse_missing_inputs(definition, run_dir, _command(options))
     return Plan(definition, snapshot, issue, commit, branch_name(issue, adw_id))
 
 
@@ -188,6 +188,7 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         ),
         "TASK.md": text_bytes(run_task(facts)),
         "RESPONSE.md": text_bytes(_first_response(adw_id, plan)),
+        promoting.MANIFEST: promoting.EMPTY,
         "state/task_history.jsonl": json_bytes(event) + b"\n",
     }
 
@@ -202,5 +203,6 @@ def _first_response(adw_id: str, plan: Plan) -> str:
         "next_action": f"adw resume {adw_id}",
         "branch": plan.branch,
         "worktree": None,
+        "issue": one_line(issue_words(issue_facts(plan.issue))),
     }
-    return run_response(view, {"pending": len(plan.definition.graph.order)}, [])
+    return run_response(RunReport(view, {"pending": len(plan.definition.graph.order)}))

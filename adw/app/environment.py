@@ -6,8 +6,9 @@ takes itself for nested. Strangers' text never comes here.
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
@@ -44,33 +45,43 @@ def _fits(name: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which attempt of which run it is."""
+
+    run_dir: str
+    worktree: str
+    state: ADWStateData
+    child_id: str
+    attempt: int
+
+
 def body_environment(
-    base: Mapping[str, str], phase: Phase, child_id: str, attempt: int, run: Mapping[str, Any]
+    base: Mapping[str, str], phase: Phase, who: Identity, inputs: str
 ) -> dict[str, str]:
-    """The whole environment of one attempt.
+    """The environment of one attempt, without its secrets.
 
     Args:
         base: `inherited` plus `env` of adw.yaml.
         phase: Its own `env` goes over the base.
-        child_id: `<phase>-<attempt>`.
-        attempt: Its number.
-        run: `run_dir`, `worktree`, `state` (an ADWStateData).
+        who: The attempt.
+        inputs: JSON, logical name to absolute path.
     """
-    state: ADWStateData = run["state"]
-    child_dir = os.path.join(run["run_dir"], "children", child_id)
+    state = who.state
+    child_dir = os.path.join(who.run_dir, "children", who.child_id)
     own = {
         "ADW_ID": state.adw_id,
         "ADW_PHASE": phase.name,
-        "ADW_ATTEMPT": str(attempt),
-        "ADW_STATE": os.path.join(run["run_dir"], "adw_state.json"),
-        "ADW_STATE_ROOT": run["run_dir"],
-        "ADW_CHILD": child_id,
+        "ADW_ATTEMPT": str(who.attempt),
+        "ADW_STATE": os.path.join(who.run_dir, "adw_state.json"),
+        "ADW_STATE_ROOT": who.run_dir,
+        "ADW_CHILD": who.child_id,
         "ADW_TASK": os.path.join(child_dir, "TASK.md"),
         "ADW_RESPONSE": os.path.join(child_dir, "RESPONSE.md"),
         "ADW_RESULT": os.path.join(child_dir, "result.json"),
         "ADW_ARTIFACTS": os.path.join(child_dir, "artifacts"),
-        "ADW_INPUTS": "{}",
-        "ADW_WORKTREE": run["worktree"],
+        "ADW_INPUTS": inputs,
+        "ADW_WORKTREE": who.worktree,
         "ADW_ISSUE_NUMBER": _text(state.issue_number),
         "ADW_ISSUE_CLASS": _text(state.issue_class),
         "ADW_BRANCH": _text(state.branch_name),

@@ -1,28 +1,24 @@
 """The launch of one attempt: its packet on disk, and what its supervisor is told."""
 
+import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from adw.app.environment import body_environment
-from adw.app.packets import child_task
+from adw.app.environment import Identity, body_environment
+from adw.app.packets import Brief, child_task
+from adw.app.promoting import filled as with_outputs
+from adw.app.promoting import inputs_json, owed
 from adw.app.verdicts import BUILTIN_ENSURE
 from adw.core.decide import Start
 from adw.core.graph import Phase
 from adw.core.interfaces import LaunchSpec
-from adw.model.state import ADWStateData
 from adw.store import attempts
+from adw.store.encoding import text_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the attempt belongs."""
-
-    run_dir: str
-    worktree: str
-    state: ADWStateData
-    run_info: Mapping[str, Any]
+class IncompletePacket(Exception):
+    """A packet that names a path which is not there; says which, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +32,33 @@ class Launch:
     at: str
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
+    brief: Brief
+    skill: bytes | None
+    secrets: Mapping[str, str]
+    """Values of what the phase's `secrets` names."""
 
 
-def write_launch(
-    place: Place, launch: Launch, base_env: Mapping[str, str]
-) -> tuple[LaunchSpec, int]:
-    """Write TASK.md and the launch line.
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A packet on disk, its lock held."""
 
-    Returns:
-        What the supervisor is told, and the locked descriptor of attempt.jsonl.
+    spec: LaunchSpec
+    lock_fd: int
+    task_sha256: str
+
+
+def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
+    """Write TASK.md, SKILL.md and the launch line.
 
     Raises:
+        IncompletePacket: It would name a path that is not there; nothing was written.
         OSError: The packet is not whole; opening the run removes it.
     """
-    start, phase, child = launch.start, launch.phase, launch.child_id
+    start, phase, child, brief = launch.start, launch.phase, launch.child_id, launch.brief
+    for path in brief.named(phase):
+        if not os.path.exists(path):
+            message = f"its packet names `{path}`, which is not there"
+            raise IncompletePacket(message)
     line = {
         "phase": start.phase,
         "attempt": start.attempt,
@@ -58,25 +67,48 @@ def write_launch(
         "argv": phase.argv,
         "before": launch.before,
     }
-    task = {
-        "worktree": place.worktree,
-        "repairs": start.repairs,
-        "argv": phase.argv,
-        "title": place.run_info["issue"]["title"],
-    }
-    text = child_task(phase, child, place.run_dir, place.state, task)
-    packet = attempts.write_packet(place.run_dir, child, text, line)
-    run = {"run_dir": place.run_dir, "worktree": place.worktree, "state": place.state}
+    if phase.outputs:
+        line["outputs"] = owed(phase)
+    text = text_bytes(child_task(phase, child, brief))
+    packet = attempts.write_packet(brief.run_dir, child, text, line, launch.skill)
+    who = Identity(brief.run_dir, brief.worktree, brief.state, child, start.attempt)
+    env = body_environment(base_env, phase, who, inputs_json(brief.inputs))
     spec = LaunchSpec(
         child_id=child,
         argv=phase.argv,
-        env=body_environment(base_env, phase, child, start.attempt, run),
-        cwd=os.path.join(place.worktree, phase.cwd) if phase.cwd else place.worktree,
+        env={**env, **launch.secrets},
+        cwd=os.path.join(brief.worktree, phase.cwd) if phase.cwd else brief.worktree,
         attempt_dir=packet.attempt_dir,
         sync_files=packet.sync_files,
         sync_dirs=packet.sync_dirs,
         timeout_s=phase.timeout_s,
         idle_timeout_s=phase.idle_timeout_s,
         ensure=tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE),
+        redact=tuple(launch.secrets.values()),
     )
-    return spec, packet.lock_fd
+    return Launched(spec, packet.lock_fd, hashlib.sha256(text).hexdigest())
+
+
+def filled(
+    phase: Phase,
+    values: Mapping[str, object],
+    fill: Callable[[str, Mapping[str, object]], str],
+    program: Callable[[str], tuple[str, ...]],
+) -> Phase:
+    """The phase with its templates filled: argv, directory, `ensure` commands, outputs' paths.
+
+    Raises:
+        ValueError: A name has no value yet.
+    """
+
+    def words(argv: Sequence[str]) -> tuple[str, ...]:
+        if tuple(argv[:2]) == ("sh", "-euc"):
+            return tuple(argv)
+        return tuple(fill(word, values) for word in argv)
+
+    return replace(
+        with_outputs(phase, lambda path: fill(path, values)),
+        argv=program(phase.use) if phase.use else words(phase.argv),
+        cwd=None if phase.cwd is None else fill(phase.cwd, values),
+        ensure=tuple(words(each) for each in phase.ensure),
+    )

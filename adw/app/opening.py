@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import clock, log
-from adw.app import reading
+from adw.app import promoting, reading, recovering
 from adw.app.define import Definition
 from adw.app.environment import inherited
+from adw.app.handing import addenda_of
+from adw.app.packets import run_task
 from adw.app.parts import Parts, Reporter
-from adw.app.rebuilding import board_from_files
+from adw.app.rebuilding import board_from_files, outcomes
 from adw.app.session import Session
 from adw.app.wishes import Wishes
 from adw.core.decide import Live
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
 from adw.errors import EnvironmentFault
 from adw.ids import child_id
-from adw.model.state import ADWStateData, HistoryEntry
+from adw.model.state import ADWStateData
 from adw.store import attempts, files, requests
+from adw.store.encoding import text_bytes
 from adw.store.history import History
 from adw.store.runs import DIRS, RunLock
 from adw.store.state import StateFile
@@ -51,16 +54,18 @@ def make_session(opened: Opened) -> Session:
     """Build the session and bring it up to date with the world; nothing is started."""
     run_dir = opened.lock.run_dir
     config = opened.definition.config
-    base_env = {**inherited(os.environ, config.get("env_pass", ())), **config.get("env", {})}
+    graph = opened.definition.graph
+    secret = {name for phase in graph.phases.values() for name in phase.secrets}
+    env = {**inherited(os.environ, config.get("env_pass", ())), **config.get("env", {})}
     parts = Parts(
         lock=opened.lock,
         state=opened.state,
         state_file=opened.state_file,
         history=History(run_dir),
-        graph=opened.definition.graph,
+        graph=graph,
         run_info=opened.run_info,
         config=config,
-        base_env=base_env,
+        base_env={name: value for name, value in env.items() if name not in secret},
         worktree=opened.worktree,
         supervision=opened.supervision,
         reporter=opened.reporter,
@@ -68,11 +73,16 @@ def make_session(opened: Opened) -> Session:
         fill=_fill,
         program=_program,
         wishes=opened.wishes,
+        secrets={name: os.environ[name] for name in secret if name in os.environ},
+        resource=lambda path: opened.definition.resource(run_dir, path),
     )
     session = Session(parts)
     _sweep(run_dir)
+    _complete_task(run_dir, opened.run_info)
+    session.manifest = promoting.settle(run_dir, outcomes(session.state))
+    session.addenda = addenda_of(requests.applied_of(run_dir, "task_add"))
     _fill_board(session)
-    _recover_events(session)
+    recovering.recover(session)
     session.event("run_opened", {"command": opened.command, "pid": os.getpid()})
     opened.wishes.look(session)
     _take_attempts(session)
@@ -103,6 +113,15 @@ def _sweep(run_dir: str) -> None:
     requests.sweep(run_dir)
 
 
+def _complete_task(run_dir: str, run_info: Mapping[str, Any]) -> None:
+    """Give a run that was begun elsewhere a TASK.md; one that adw made has its own, or lost it."""
+    path = os.path.join(run_dir, "TASK.md")
+    if not (os.path.lexists(path) or os.path.lexists(os.path.join(run_dir, "run.json"))):
+        body = "This run was begun elsewhere; its task is not in this folder."
+        text = run_task({**run_info["issue"], "body": body})
+        files.replace(path, text_bytes(text))
+
+
 def _fill_board(session: Session) -> None:
     """Take the attempts over from latest.json where it fits the state, else from their files."""
     found = reading.read_latest(session.run_dir)
@@ -112,45 +131,6 @@ def _fill_board(session: Session) -> None:
     session.board.load(found["phases"])
     for entry in session.state.phase_history:
         session.board.ended(entry, None, None, None)
-
-
-def _recover_response(
-    session: Session, entry: HistoryEntry, child: str, line: Mapping[str, Any]
-) -> None:
-    """Have a child's RESPONSE.md written that a crash swallowed or left half-made."""
-    folder = os.path.join(session.run_dir, "children", child)
-    if os.path.isdir(folder):
-        files.sweep(folder)
-        session.respond(entry, child, line.get("error"))
-
-
-def _exit_line(session: Session, child: str) -> dict[str, Any]:
-    folder = os.path.join(session.run_dir, "attempts", child)
-    return attempts.find(attempts.read_lines(folder), "exit") or {}
-
-
-def _recover_events(session: Session) -> None:
-    """Write the events again that a crash swallowed between commit and publish."""
-    history, entries = session.parts.history, session.state.phase_history
-    for number in range(history.entries, len(entries)):
-        entry = entries[number]
-        common: dict[str, Any] = {"entries": number + 1, "stage": entry.phase, "recovered": True}
-        if entry.attempt:
-            child = child_id(entry.phase, entry.attempt)
-            line = _exit_line(session, child)
-            slots = {
-                "attempt": entry.attempt,
-                "success": entry.success,
-                "reason": entry.reason,
-                "exit_code": line.get("exit_code"),
-                "commit": entry.commit,
-                "detail": line.get("error"),
-            }
-            history.add("child_completed", slots, child_id=child, **common)
-            _recover_response(session, entry, child, line)
-        else:
-            kind = "phase_skipped" if entry.reason == "skipped" else "phase_marked"
-            history.add(kind, {"reason": entry.reason}, **common)
 
 
 def _take_attempts(session: Session) -> None:
@@ -168,6 +148,8 @@ def _take_attempts(session: Session) -> None:
             attempts.remove(session.run_dir, child)
         else:
             found.append((launch["at"], child, folder, launch))
+            if attempts.find(lines, "body") and not recovering.told_launch(session, child):
+                recovering.tell_launch(session, child, launch)
     for path in os.listdir(os.path.join(session.run_dir, "children")):
         if path not in known and not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
             attempts.remove(session.run_dir, path)

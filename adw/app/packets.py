@@ -2,10 +2,15 @@
 
 import os
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from adw.app.promoting import Input
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
+
+_SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
 
 
 def run_task(issue: dict[str, Any]) -> str:
@@ -23,35 +28,124 @@ def run_task(issue: dict[str, Any]) -> str:
     return "\n".join([*lines, "", issue["body"].rstrip("\n"), ""])
 
 
-def child_task(
-    phase: Phase, child_id: str, run_dir: str, state: ADWStateData, run: dict[str, Any]
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What the packet of one attempt tells beside its phase."""
+
+    run_dir: str
+    worktree: str
+    state: ADWStateData
+    title: str
+    """Of the issue: one line."""
+    repairs: str | None = None
+    """The owner whose failure is repaired."""
+    inputs: Sequence[Input] = ()
+    missing: tuple[str, Sequence[Mapping[str, Any]]] | None = None
+    """Child id of the attempt before, and what was wrong with its outputs: a narrowed retry."""
+    addenda: Sequence[tuple[str, str]] = field(default=())
+    """(request's name, text) of each clarification for the phase."""
+
+    def named(self, phase: Phase) -> list[str]:
+        """Every path that the packet tells the child to read; all must be there before launch."""
+        found = [os.path.join(self.run_dir, "TASK.md"), self.worktree]
+        found += [each.path for each in self.inputs]
+        if self.state.plan_file:
+            found.append(os.path.join(self.worktree, self.state.plan_file))
+        if self.missing:
+            found.append(os.path.join(self.run_dir, "children", self.missing[0]))
+        if phase.cwd:
+            found.append(os.path.join(self.worktree, phase.cwd))
+        return found
+
+
+def child_task(phase: Phase, child_id: str, brief: Brief) -> str:
     """TASK.md of an attempt: what is asked, where things are, what is owed.
 
     Args:
-        phase: What is to be done.
+        phase: What is to be done, its templates filled.
         child_id: `<phase>-<attempt>`.
-        run_dir: The state root.
-        state: Identity of the run.
-        run: `worktree`, `repairs`, `argv`, `title`.
+        brief: The run around it.
     """
-    child = os.path.join(run_dir, "children", child_id)
+    state, child = brief.state, os.path.join(brief.run_dir, "children", child_id)
     issue = f"issue {state.issue_number}" if state.issue_number else "a task without issue"
-    repaired = f"\nIt repairs a failure of phase `{run['repairs']}`.\n" if run["repairs"] else ""
-    ensure = "".join(f"- {' '.join(each)}\n" for each in phase.ensure)
-    owed = f"\nAfterwards this must hold:\n\n{ensure}" if ensure else ""
-    return (
-        f"# Phase {phase.name}, {child_id}\n\n"
-        f"Run `{state.adw_id}` works on {issue}: {run['title']}\n"
-        f"{repaired}\n"
-        f"- the whole task: {os.path.join(run_dir, 'TASK.md')}\n"
-        f"- worktree: {run['worktree']}\n"
-        f"- branch: {state.branch_name or 'none'}\n"
-        f"- plan: {state.plan_file or 'none'}\n"
-        f"- result, optional: {os.path.join(child, 'result.json')}\n"
-        f"- artifacts: {os.path.join(child, 'artifacts')}\n"
-        f"\nCommand:\n\n```\n{' '.join(run['argv'])}\n```\n{owed}"
+    parts = [
+        f"# Phase {phase.name}, {child_id}\n",
+        f"Run `{state.adw_id}` works on {issue}: {brief.title}\n",
+    ]
+    if brief.repairs:
+        parts.append(f"It repairs a failure of phase `{brief.repairs}`.\n")
+    if brief.missing:
+        parts.append(_narrowed(phase, brief))
+    skill = [f"- your role: {os.path.join(child, 'SKILL.md')}"] if phase.skill else []
+    where = [
+        f"- the whole task: {os.path.join(brief.run_dir, 'TASK.md')}",
+        *skill,
+        f"- worktree: {brief.worktree}",
+        f"- branch: {state.branch_name or 'none'}",
+        f"- plan: {state.plan_file or 'none'}",
+        f"- result, optional: {os.path.join(child, 'result.json')}",
+        f"- your report, optional: {os.path.join(child, 'RESPONSE.md')}",
+        f"- artifacts: {os.path.join(child, 'artifacts')}",
+    ]
+    parts.append("\n".join(where) + "\n")
+    if brief.inputs:
+        parts.append("Inputs:\n\n" + "".join(_input(each) for each in brief.inputs))
+    if phase.outputs:
+        lines = "".join(_owed(each.name, each.root, each.path, each) for each in phase.outputs)
+        parts.append(
+            "Outputs, each exactly one file that is not empty; without them the phase is not done,"
+            f" whatever its exit code says:\n\n{lines}"
+        )
+    if phase.ensure:
+        held = "".join(f"- {' '.join(each)}\n" for each in phase.ensure)
+        parts.append(f"Afterwards this must hold:\n\n{held}")
+    parts.append(f"Command:\n\n```\n{' '.join(phase.argv)}\n```\n")
+    return "\n".join([*parts, *(addendum(*each) for each in brief.addenda)])
+
+
+def _narrowed(phase: Phase, brief: Brief) -> str:
+    """What a narrowed retry asks for, and that nothing else is to be done again."""
+    assert brief.missing is not None
+    before, faults = brief.missing
+    lines = "".join(
+        f"- `{each['name']}`, `{each['path']}` in the {_ROOT[each['root']]}: {each['detail']}\n"
+        for each in faults
     )
+    return (
+        f"## Only this is missing\n\n"
+        f"Attempt `{before}` ended with exit code 0, but what it owed is missing or wrong:\n\n"
+        f"{lines}\n"
+        f"Do only this; nothing else of phase `{phase.name}` is to be done again.\n"
+        f"The attempt before: {os.path.join(brief.run_dir, 'children', before)}\n"
+    )
+
+
+_ROOT: Final = {"worktree": "worktree", "artifacts": "artifacts folder"}
+
+
+def _owed(name: str, root: str, path: str, output: Any) -> str:
+    more = f": {output.description}" if output.description else ""
+    kind = ", strict JSON" if output.format == "json" else ""
+    optional = ", optional" if output.optional else ""
+    return f"- `{name}`: `{path}` in the {_ROOT[root]}{kind}{optional}{more}\n"
+
+
+def _input(found: Input) -> str:
+    more = f": {found.description}" if found.description else ""
+    return f"- `{found.name}` of `{found.producer}`: {found.path}{more}\n"
+
+
+def addendum(request: str, text: str) -> str:
+    """A clarification as it stands at the end of a TASK.md; its heading names the request."""
+    return f"{addendum_head(request)}\n\n{text.rstrip()}\n"
+
+
+def addendum_head(request: str) -> str:
+    """The heading by which a clarification is found again."""
+    return f"## Clarification {request.partition('-')[0]}"
+
+
+# --- what came of it ---------------------------------------------------------------------
 
 
 def child_response(phase: str, child_id: str, facts: dict[str, Any]) -> str:
@@ -60,41 +154,81 @@ def child_response(phase: str, child_id: str, facts: dict[str, Any]) -> str:
     Args:
         phase: Name of the phase.
         child_id: `<phase>-<attempt>`.
-        facts: `success`, `reason`, `detail`, `started_at`, `ended_at`, and `logs`, the names of
-            log files that exist, relative to the run's directory.
+        facts: `success`, `reason`, `detail`, `started_at`, `ended_at`, `logs`, the names of
+            log files that exist, and `outputs` of its verdict, paths relative to the run's
+            directory.
     """
     ended = "done" if facts["success"] else f"failed: {facts['reason']}"
     detail = f"\n{facts['detail']}\n" if facts["detail"] else ""
     logs = ", ".join(facts["logs"])
-    output = f"- output, in the run's directory: {logs}\n" if logs else "- output: none\n"
+    printed = f"- output, in the run's directory: {logs}\n" if logs else "- output: none\n"
+    found = "".join(
+        f"- `{name}`: {each['path'] or each['source']}, {each['size_bytes']} bytes,"
+        f" sha256 {each['sha256']}\n"
+        for name, each in facts["outputs"].items()
+    )
+    outputs = f"\nOutputs found:\n\n{found}" if found else ""
     return (
         f"# {phase}, {child_id}: {ended}\n{detail}\n"
         f"- started: {facts['started_at']}\n"
         f"- ended: {facts['ended_at']}\n"
-        f"{output}"
+        f"{printed}{outputs}"
     )
 
 
-def run_response(view: dict[str, Any], counts: dict[str, int], notes: list[str]) -> str:
-    """RESPONSE.md of the run: where it stands, and exactly one next action.
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What RESPONSE.md of the run tells; lists are in order, the latest last."""
 
-    Args:
-        view: `adw_id`, `workflow`, `status`, `reason`, `next_action`, `branch`, `worktree`.
-        counts: Phases by status.
-        notes: Lines on phases that run, failed or are held, most important first.
-    """
-    summary = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    view: Mapping[str, Any]
+    """`adw_id`, `workflow`, `issue`, `status`, `reason`, `next_action`, `branch`, `worktree`."""
+    counts: Mapping[str, int]
+    """Phases by status."""
+    notes: Sequence[str] = ()
+    """On phases that run, failed or are held, most important first."""
+    done: Sequence[str] = ()
+    """Phases that are done, with their evidence."""
+    recoveries: Sequence[str] = ()
+    """Failures and what was decided about them."""
+    artifacts: Sequence[str] = ()
+    """Promoted files."""
+
+
+def run_response(report: RunReport) -> str:
+    """RESPONSE.md of the run: where it stands, by what evidence, and exactly one next action."""
+    view = report.view
+    summary = ", ".join(f"{number} {status}" for status, number in sorted(report.counts.items()))
     reason = f"\n{view['reason']}\n" if view["reason"] else ""
-    lines = "".join(f"- {note}\n" for note in notes[:40])
-    phases = f"\n## Phases\n\n{summary}\n" + (f"\n{lines}" if lines else "")
     return (
         f"# Run {view['adw_id']}: {view['status']}\n{reason}\n"
+        f"- task: {view['issue']}, see TASK.md\n"
         f"- workflow: {view['workflow']}\n"
         f"- branch: {view['branch'] or 'not made yet'}\n"
         f"- worktree: {view['worktree'] or 'not made yet'}\n"
-        f"{phases}\n"
-        f"## Next\n\n{view['next_action']}\n"
+        f"\n## Phases\n\n{summary}\n{_listed(report.notes[:_SHOWN], len(report.notes))}"
+        f"{_section('Done', report.done)}"
+        f"{_section('Recovery', report.recoveries)}"
+        f"{_section('Artifacts', report.artifacts)}"
+        f"\n## Next\n\n{view['next_action']}\n"
     )
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return f"\n## {title}\n{_listed(lines[-_SHOWN:], len(lines))}" if lines else ""
+
+
+def _listed(lines: Sequence[str], total: int) -> str:
+    if not lines:
+        return ""
+    left = total - len(lines)
+    more = f"- {left} more: adw show\n" if left else ""
+    return "\n" + "".join(f"- {line}\n" for line in lines) + more
+
+
+def issue_words(issue: Mapping[str, Any]) -> str:
+    """An issue in one line: its number and title."""
+    number = f"issue {issue['number']}: " if issue.get("number") else ""
+    return f"{number}{issue['title']}"
 
 
 def template_values(state: ADWStateData) -> dict[str, object]:

@@ -51,3 +51,7 @@ class Parts:
     program: Callable[[str], tuple[str, ...]]
     """Argv of a built-in phase program."""
     wishes: Wishes
+    secrets: Mapping[str, str]
+    """Values of all secrets that phases name, as far as they are set."""
+    resource: Callable[[str], bytes]
+    """Content of a file that the definition pins."""

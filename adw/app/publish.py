@@ -7,14 +7,17 @@ not fit the state yet, and look again.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from adw import clock
+from adw import clock, failpoints
 from adw.app import reading
-from adw.app.packets import run_response
+from adw.app.entries import recovery_words
+from adw.app.packets import RunReport, issue_words, run_response
 from adw.core.decide import Decision
 from adw.core.graph import Graph
+from adw.core.outcome import one_line
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
 from adw.model.state import ADWStateData
 from adw.store import files
@@ -56,7 +59,10 @@ class Views:
 
     def write(self, session: "Session", decision: Decision) -> None:
         """Append the events; replace the views, or hold them back."""
+        session.manifest.write()
+        failpoints.hit("manifest.written")
         session.parts.history.flush()
+        failpoints.hit("history.written")
         self._held_back = decision
         if not session.running() or self._due_s() <= 0:
             self._replace(session, decision)
@@ -97,10 +103,46 @@ def _replace_views(session: "Session", decision: Decision) -> None:
     session.reason = head["reason"]
     data = latest_bytes(head, session.board.encoded())
     files.replace(os.path.join(session.run_dir, reading.LATEST), data, sync=False)
-    state = session.state
-    view = {**head, "branch": state.branch_name, "worktree": state.worktree_path}
-    text = run_response(view, session.board.counts(), notes(facts))
+    failpoints.hit("latest.written")
+    text = run_response(_report(session, facts, head))
     files.replace(os.path.join(session.run_dir, "RESPONSE.md"), text_bytes(text), sync=False)
+    failpoints.hit("response.written")
+
+
+def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport:
+    state = session.state
+    issue = one_line(issue_words(session.parts.run_info["issue"]))
+    where = {"branch": state.branch_name, "worktree": state.worktree_path, "issue": issue}
+    return RunReport(
+        view={**head, **where},
+        counts=session.board.counts(),
+        notes=notes(facts),
+        done=done(facts, session.manifest.entries),
+        recoveries=[recovery_words(event) for event in session.recoveries],
+        artifacts=[
+            f"`{name}` by {entry['producer']}: {entry['path'] or entry['source']}"
+            for name, entry in session.manifest.entries.items()
+        ],
+    )
+
+
+def done(facts: Facts, manifest: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Phases that are done, each with its evidence."""
+    found = []
+    made: dict[str, list[str]] = {}
+    for name, made_by in manifest.items():
+        made.setdefault(str(made_by["producer"]), []).append(name)
+    for phase in facts.graph.phases:
+        entry = facts.board.latest(phase)
+        if facts.board.status(phase) != "done" or entry is None or not entry.attempt:
+            continue
+        child = f"{phase}-{entry.attempt}"
+        parts = ["exit code 0"]
+        if entry.commit:
+            parts.append(f"commit {entry.commit[:12]}")
+        parts += [f"output `{name}`" for name in made.get(child, ())]
+        found.append(f"`{child}`: {', '.join(parts)}")
+    return found
 
 
 def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:

@@ -128,6 +128,21 @@ def _view(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return rebuild(run_dir)
 
 
+def outcomes(run_dir: str) -> list[tuple[str, int, bool]]:
+    """(phase, attempt, success) of each entry of the state.
+
+    Raises:
+        StateError: It cannot be read.
+    """
+    data = _state_bytes(run_dir)
+    try:
+        entries = json.loads(data)["phase_history"]
+        return [(e["phase"], e.get("attempt", 0), e.get("success") is True) for e in entries]
+    except (ValueError, KeyError, TypeError) as error:
+        path, adw_id = os.path.join(run_dir, "adw_state.json"), os.path.basename(run_dir)
+        raise StateError(path=path, what="state file", reason=str(error), adw_id=adw_id) from error
+
+
 def _state_bytes(run_dir: str) -> bytes:
     path = os.path.join(run_dir, "adw_state.json")
     try:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,11 @@ from adw.app import define, publish
 from adw.app.packets import template_values
 from adw.core.decide import Decision, Fold, Live, decide
 from adw.core.graph import Graph
-from adw.core.outcome import outcome_word
+from adw.core.interfaces import ExitRecord
+from adw.core.outcome import one_line, outcome_word, told_by
 from adw.core.view import PhaseBoard
 from adw.ids import child_id
-from adw.model.state import ADWStateData
+from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.state import load_state
 
@@ -104,19 +104,26 @@ def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBo
         if attempts.find(lines, "adopt") and entry.started_at:
             board.started(entry.phase, entry.attempt, child, entry.started_at, adopted=True)
         line = attempts.find(lines, "exit") or {}
-        detail = None if entry.success else exit_words(line)
-        board.ended(entry, child, line.get("exit_code"), detail)
+        board.ended(entry, child, line.get("exit_code"), attempt_detail(entry, lines))
     return board
 
 
-def exit_words(line: Mapping[str, Any]) -> str | None:
-    """What an exit line says of a failure, in few words; None where it says nothing."""
-    if line.get("error"):
-        return str(line["error"])
-    for name, words in (("signal", "signal"), ("exit_code", "exit code")):
-        if line.get(name):
-            return f"{words} {line[name]}"
-    return None
+def attempt_detail(entry: HistoryEntry, lines: list[dict[str, Any]]) -> str | None:
+    """What was said of an attempt's end: by its verdict line, else by its exit line."""
+    verdict = attempts.find(lines, "verdict")
+    if verdict and (verdict["success"], verdict["reason"]) == (entry.success, entry.reason):
+        detail: str | None = verdict["detail"]
+        return detail
+    line = attempts.find(lines, "exit")
+    if entry.success or line is None:
+        return None
+    told = told_by(ExitRecord.of({"ended_at": "", **line}))
+    return one_line(told) if told else None
+
+
+def outcomes(state: ADWStateData) -> list[tuple[str, int, bool]]:
+    """(phase, attempt, success) of each entry."""
+    return [(entry.phase, entry.attempt, entry.success) for entry in state.phase_history]
 
 
 def _running(run_dir: str, state: ADWStateData) -> list[Live]:

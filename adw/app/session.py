@@ -7,20 +7,20 @@ what is derived (events, RESPONSE.md, latest.json) is written afterwards in `pub
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import publish
-from adw.app.launching import Launch, Place, write_launch
-from adw.app.packets import child_response, template_values
+from adw.app import handing, publish
+from adw.app.entries import end_events, entry_of, report_of
+from adw.app.packets import template_values
 from adw.app.parts import Parts
+from adw.app.promoting import Manifest, verdict_line, write_verdict
 from adw.app.verdicts import Judge
-from adw.core.contracts import signature
 from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
-from adw.core.graph import Graph, Phase
-from adw.core.interfaces import Ended, ExitRecord, LaunchSpec
-from adw.core.outcome import Verdict, outcome_word
+from adw.core.graph import Graph
+from adw.core.interfaces import Ended, LaunchSpec
+from adw.core.outcome import Verdict, one_line, outcome_word
+from adw.core.recovery import recovery
 from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
@@ -54,8 +54,16 @@ class Session:
     _entries: list[HistoryEntry] = field(default_factory=list)
     _fields: dict[str, Any] = field(default_factory=dict)
     _packets: list[str] = field(default_factory=list)
-    _responses: list[tuple[str, str]] = field(default_factory=list)
+    _responses: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Child to path and text of the RESPONSE.md that it may have left to adw."""
     _outcomes: dict[str, str] = field(default_factory=dict)
+    manifest: Manifest = field(init=False)
+    addenda: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Phase to the clarifications made for it: request's name and text."""
+    recoveries: list[dict[str, Any]] = field(default_factory=list)
+    """The latest `recovery_decided` events."""
+    undecided: list[tuple[HistoryEntry, bool]] = field(default_factory=list)
+    """Failed attempts that the next decision is about; whether only outputs were wrong."""
     _judge: Judge = field(init=False)
     _views: publish.Views = field(default_factory=publish.Views)
     decision: Decision | None = None
@@ -67,6 +75,7 @@ class Session:
         self.fold = Fold(self.graph)
         parts = self.parts
         self._judge = Judge(self.run_dir, self.graph, parts.worktree, parts.supervision)
+        self.manifest = Manifest(self.run_dir)
         for entry in self.state.phase_history:
             self._fold(entry)
 
@@ -95,19 +104,24 @@ class Session:
         if self._room() <= 0:  # no entry could be made of what would start
             over = None if self.running() else "failed"
             self.decision = replace(self.decision, starts=(), skips=(), wake_at=None, closing=over)
+        self._tell_recoveries(self.decision)
         return self.decision
+
+    def _tell_recoveries(self, decision: Decision) -> None:
+        """Say what the decision makes of the attempts that failed just before it."""
+        for entry, narrowed in self.undecided:
+            found = recovery(self.graph, decision, entry, narrowed=narrowed)
+            slots = {"attempt": entry.attempt, "reason": entry.reason or "exit"} | found._asdict()
+            child = name_child(entry.phase, entry.attempt)
+            self.event("recovery_decided", slots, stage=entry.phase, child_id=child)
+            self.recoveries.append({"child_id": child, **slots})
+        self.undecided.clear()
 
     def record(self, ended: Ended) -> None:
         """Append the entry of an attempt that is over."""
         run = self._running.pop(ended.child_id)
         evidence = self.parts.state_file.restore()
-        if ended.record is None:
-            verdict, fields = self._judge.lost(ended.child_id), dict[str, Any]()
-        else:
-            stopped = "cancelled" if self.wish() == "cancel" else "interrupted"
-            verdict, fields = self._judge.observed(
-                run.live, ended.child_id, ended.record, self.pending(), stopped
-            )
+        verdict, fields = self._judged(run, ended)
         if evidence:
             detail = f"the state file was changed by somebody else; see {evidence}"
             verdict = Verdict(success=False, reason="tampered", detail=detail)
@@ -115,12 +129,32 @@ class Session:
         head = self._judge.head()
         if isinstance(head, WorktreeError) and verdict.success:
             verdict = Verdict(success=False, reason="workspace", detail=head.message)
+        found = None
         if verdict.success:
-            self._fields.update(fields)
-        entry = self._entry(run, ended.child_id, verdict, ended.record)
+            failure, found = self._judge.delivered(run.live, ended.child_id, fields)
+            verdict = failure or verdict
+        verdict = self._without_secrets(run.live.phase, verdict)
+        line = self._judge.note(ended, verdict, found)
+        if verdict.success:
+            self._fields.update({**fields, **(found.fields if found else {})})
+        tail = "" if verdict.success else self._judge.tail(ended.child_id)
+        entry = entry_of(run.live, run.started_at, verdict, ended.record, tail)
         entry = entry.model_copy(update={"commit": head if isinstance(head, str) else None})
-        entry = self.append(entry)
-        self._completed(entry, ended.child_id, verdict, ended.record)
+        self._completed(self.append(entry), ended, line)
+
+    def _judged(self, run: _Run, ended: Ended) -> tuple[Verdict, dict[str, Any]]:
+        if ended.record is None:
+            return self._judge.lost(ended.child_id), {}
+        stopped = "cancelled" if self.wish() == "cancel" else "interrupted"
+        return self._judge.observed(run.live, ended.child_id, ended.record, self.pending(), stopped)
+
+    def _without_secrets(self, phase: str, verdict: Verdict) -> Verdict:
+        """A phase's words end up in history and reports, where its secrets must not be."""
+        known = self.graph.phases.get(phase)
+        if verdict.detail is None or known is None or not known.secrets:
+            return verdict
+        shown = handing.redacted(verdict.detail, self.parts.secrets, known.secrets)
+        return replace(verdict, detail=shown)
 
     def record_skip(self, phase: str) -> None:
         """Append a skip."""
@@ -153,29 +187,25 @@ class Session:
 
     def prepare(self, start: Start) -> tuple[LaunchSpec, int] | None:
         """Write the packet of a start; None where an entry was recorded instead."""
-        phase = self.graph.phases[start.phase]
-        child = name_child(start.phase, start.attempt)
         head = self._judge.head()
         if isinstance(head, WorktreeError):
             self._unstarted(start, "workspace", head.message)
             return None
-        try:
-            filled = self._filled(phase)
-        except ValueError as error:
-            self._unstarted(start, "spawn_failed", str(error))
-            return None
+        at = clock.stamp()
         history = [*self.state.phase_history, *self._entries]
         before = self._judge.before(start.phase, history)
-        place = Place(self.run_dir, self.parts.worktree.path, self.pending(), self.parts.run_info)
-        launch = Launch(start, filled, child, clock.stamp(), before)
         try:
-            prepared = write_launch(place, launch, self.parts.base_env)
+            launched = handing.hand(self, start, at, before, history)
+        except handing.Refused as error:
+            self._unstarted(start, error.reason, str(error))
+            return None
         except OSError as error:
             path = error.filename or self.run_dir
-            raise StoreError(path=path, reason=error.strerror, fix=None) from error
-        self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), launch.at)
+            raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        child = launched.spec.child_id
+        self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), at)
         self._packets.append(child)
-        return prepared
+        return launched.spec, launched.lock_fd
 
     def commit(self, before_rename: Callable[[], None]) -> None:
         """Replace the state, if anything changed, and make new packets' names durable."""
@@ -193,6 +223,8 @@ class Session:
         if self._packets:
             for name in ("children", "attempts"):
                 files.sync_dir(os.path.join(self.run_dir, name))
+            if self.manifest.entries:  # a packet may name the report of whoever made an input
+                self._respond()
         self.parts.wishes.tell_applied(self)
 
     def _keep_foreign(self) -> None:
@@ -213,15 +245,19 @@ class Session:
     def publish(self, decision: Decision) -> None:
         """Write what is derived and tell whoever watches."""
         failpoints.hit("publish.before")
-        for path, text in self._responses:
-            if not os.path.exists(path):
-                files.replace(path, text_bytes(text), sync=False)
-        self._responses.clear()
+        self._respond()
         self.board.update(decision, {run.live.phase: child for child, run in self._running.items()})
         self._views.write(self, decision)
         self.parts.wishes.move_applied()
         news, self.news = self.news, []
         self.parts.reporter.changed(self.board, news)
+
+    def _respond(self) -> None:
+        """Write the reports that children left to adw."""
+        for path, text in self._responses.values():
+            if not os.path.lexists(path):
+                files.replace(path, text_bytes(text), sync=False)
+        self._responses.clear()
 
     def tick_s(self) -> float | None:
         """How soon `tick` must be called."""
@@ -307,76 +343,50 @@ class Session:
         outcomes = {name: self._outcomes.get(name, "excused") for name in needs}
         return self.parts.holds(expression, {**template_values(self.pending()), **outcomes})
 
-    def _filled(self, phase: Phase) -> Phase:
-        """The phase with its templates filled: argv, directory, `ensure` commands."""
-        values = {**template_values(self.pending()), "worktree": self.parts.worktree.path}
-
-        def fill(words: tuple[str, ...]) -> tuple[str, ...]:
-            if words[:2] == ("sh", "-euc"):
-                return words
-            return tuple(self.parts.fill(word, values) for word in words)
-
-        return replace(
-            phase,
-            argv=self.parts.program(phase.use) if phase.use else fill(phase.argv),
-            cwd=None if phase.cwd is None else self.parts.fill(phase.cwd, values),
-            ensure=tuple(fill(each) for each in phase.ensure),
-        )
-
     def _unstarted(self, start: Start, reason: str, detail: str) -> None:
-        run = _Run(Live(start.phase, start.attempt, start.repairs), clock.stamp())
-        verdict = Verdict(success=False, reason=reason, detail=detail)
+        live = Live(start.phase, start.attempt, start.repairs)
         child = name_child(start.phase, start.attempt)
-        entry = self.append(self._entry(run, child, verdict, None))
-        self._completed(entry, child, verdict, None)
+        verdict = Verdict(success=False, reason=reason, detail=one_line(detail))
+        line = verdict_line(verdict, None)
+        write_verdict(self.run_dir, child, line)
+        entry = self.append(entry_of(live, clock.stamp(), verdict, None, ""))
+        self._completed(entry, Ended(child, None), line)
 
-    def _entry(
-        self, run: _Run, child: str, verdict: Verdict, record: ExitRecord | None
-    ) -> HistoryEntry:
-        ended_at = record.ended_at if record else clock.stamp()
-        not_before = None
-        if verdict.retry_after_s is not None:
-            at = datetime.fromisoformat(ended_at).timestamp() + verdict.retry_after_s
-            not_before = clock.stamp(at)
-        mark = None
-        if not verdict.success and verdict.reason is not None and record is not None:
-            mark = signature(verdict.reason, record.exit_code, self._judge.tail(child))
-        return HistoryEntry.model_validate(
-            {
-                "phase": run.live.phase,
-                "attempt": run.live.attempt,
-                "success": verdict.success,
-                "reason": verdict.reason,
-                "started_at": (record.started_at if record else None) or run.started_at,
-                "ended_at": ended_at,
-                "not_before": not_before,
-                "signature": mark,
-                "repairs": run.live.repairs,
-            }
-        )
+    def _completed(self, entry: HistoryEntry, ended: Ended, line: Mapping[str, Any]) -> None:
+        """Tell the end of an attempt, what it put out, and that something is to be decided."""
+        child, code = ended.child_id, ended.record.exit_code if ended.record else None
+        for kind, slots in end_events(entry, child, code, line):
+            self.event(kind, slots, stage=entry.phase, child_id=child)
+        self.board.ended(entry, child, code, line["detail"])
+        if entry.success:
+            self.manifest.landed(child, line)
+        else:
+            self.undecided.append((entry, bool(line["faults"])))
+        self.respond(entry, child, line)
 
-    def _completed(
-        self, entry: HistoryEntry, child: str, verdict: Verdict, record: ExitRecord | None
-    ) -> None:
-        code = record.exit_code if record else None
-        slots = {
-            "attempt": entry.attempt,
-            "success": entry.success,
-            "reason": entry.reason,
-            "exit_code": code,
-            "commit": entry.commit,
-            "detail": verdict.detail,
-        }
-        self.event("child_completed", slots, stage=entry.phase, child_id=child)
-        self.board.ended(entry, child, code, verdict.detail)
-        self.respond(entry, child, verdict.detail)
+    def respond(self, entry: HistoryEntry, child: str, line: Mapping[str, Any]) -> None:
+        """Have a child's RESPONSE.md written soon, where it wrote none itself."""
+        report = report_of(self.run_dir, entry, child, line)
+        if report:
+            self._responses[child] = report
 
-    def respond(self, entry: HistoryEntry, child: str, detail: str | None) -> None:
-        """Have the next `publish` write a child's RESPONSE.md, where there is none."""
-        folder = os.path.join(self.run_dir, "children", child)
-        if os.path.isdir(folder):
-            names = (f"attempts/{child}/{name}.log" for name in ("stdout", "stderr"))
-            logs = [name for name in names if os.path.exists(os.path.join(self.run_dir, name))]
-            facts = {**dict(entry), "detail": detail, "logs": logs}
-            text = child_response(entry.phase, child, facts)
-            self._responses.append((os.path.join(folder, "RESPONSE.md"), text))
+    # --- clarifications ------------------------------------------------------------------
+
+    def add_to_task(self, request: str, phase: str, text: str, *, told: bool) -> None:
+        """Take a person's clarification into every later packet of a phase, and the living one.
+
+        Args:
+            request: Name of the request; the same one again changes nothing.
+            phase: Its name.
+            text: Of the clarification.
+            told: The history has it already.
+
+        Raises:
+            StoreError: The living attempt's TASK.md could not be replaced.
+        """
+        handing.add_to_task(self, request, phase, text, told=told)
+
+    def packet_written(self, phase: str, child: str, digest: str, cause: str) -> None:
+        """Tell that a TASK.md was written, or written again."""
+        slots = {"packet": f"children/{child}", "task_sha256": digest, "cause": cause}
+        self.event("packet_written", slots, stage=phase, child_id=child)

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from adw import failpoints
+from adw.app import promoting
+from adw.app.promoting import Promotion
 from adw.core.decide import Live
 from adw.core.graph import Graph
-from adw.core.interfaces import ExitRecord, Supervision, Workspace
-from adw.core.outcome import Verdict, judge, one_line, settable
-from adw.errors import Survivor, WorktreeError
+from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
+from adw.core.outcome import Verdict, judge, one_line, settable, told_by
+from adw.errors import StoreError, Survivor, WorktreeError
 from adw.ids import child_id
 from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
@@ -98,6 +101,56 @@ class Judge:
             return "`plan_file` names no file of the worktree"
         return fields
 
+    def delivered(
+        self, live: Live, child: str, claimed: dict[str, Any]
+    ) -> tuple[Verdict | None, Promotion | None]:
+        """Check and promote what a successful attempt owes.
+
+        Args:
+            live: The attempt.
+            child: Its name.
+            claimed: State fields that its result sets.
+
+        Returns:
+            The failure, if there is one; what was found, where anything was owed.
+
+        Raises:
+            StoreError: A copy could not be written.
+        """
+        phase = self.graph.phases.get(live.phase)  # None: of the workflow before this one
+        owed = None if phase and not phase.outputs else self._launch(child).get("outputs")
+        if not owed:
+            return None, None
+        try:
+            found = promoting.promote(self.run_dir, child, owed, self.worktree.path)
+        except OSError as error:
+            path = error.filename or os.path.join(self.run_dir, "artifacts")
+            raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        failpoints.hit("outputs.copied")
+        for name, value in found.fields.items():
+            if claimed.get(name, value) != value:
+                text = f"`{name}` of result.json is `{claimed[name]}`, the output found `{value}`"
+                promoting.discard(self.run_dir, child)
+                verdict = Verdict(success=False, reason="result_invalid", detail=one_line(text))
+                return verdict, Promotion(faults=found.faults)
+        return found.verdict, found
+
+    def note(self, ended: Ended, verdict: Verdict, found: Promotion | None) -> dict[str, Any]:
+        """Write the verdict line where the exit line alone does not tell it all.
+
+        Returns:
+            The line, written or not.
+        """
+        line = promoting.verdict_line(verdict, found)
+        record, plain = ended.record, False
+        if record is not None and found is None:
+            reason, detail = (record.reason, told_by(record)) if record.reason else (None, None)
+            plain = (verdict.reason, verdict.detail) == (reason, detail)
+        if not plain or (ended.adopted and attempts.find(self._lines(ended.child_id), "verdict")):
+            promoting.write_verdict(self.run_dir, ended.child_id, line)
+            failpoints.hit("verdict.written")
+        return line
+
     def tail(self, child: str) -> str:
         """The end of what an attempt printed: stderr, or stdout where that is empty."""
         return attempts.log_tail(self._folder(child), TAIL_BYTES)
@@ -127,7 +180,10 @@ class Judge:
             return str(error).splitlines()[0]
 
     def _launch(self, child: str) -> dict[str, Any]:
-        return attempts.find(attempts.read_lines(self._folder(child)), "launch") or {}
+        return attempts.find(self._lines(child), "launch") or {}
+
+    def _lines(self, child: str) -> list[dict[str, Any]]:
+        return attempts.read_lines(self._folder(child))
 
     def _folder(self, child: str) -> str:
         return os.path.join(self.run_dir, "attempts", child)

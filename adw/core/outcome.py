@@ -57,7 +57,18 @@ def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> V
             return Verdict(
                 success=False, reason="blocked", detail=result.blocker.question.splitlines()[0]
             )
-    return Verdict(success=False, reason=record.reason, detail=record.error or _observed(record))
+    return Verdict(success=False, reason=record.reason, detail=told_by(record))
+
+
+def told_by(record: ExitRecord) -> str | None:
+    """What an exit record alone says of a failure, in few words; None where it says nothing."""
+    if record.error or record.reason in {None, "stopped"}:
+        return record.error
+    if record.signal is not None:
+        return f"signal {record.signal}"
+    if record.exit_code is not None:
+        return f"exit code {record.exit_code}"
+    return record.reason
 
 
 def outcome_word(entry: HistoryEntry) -> str:
@@ -89,11 +100,3 @@ def settable(result: Result, state: Any) -> dict[str, Any] | str:
     except ValueError:
         return f"the state file does not take this: {', '.join(f'`{name}`' for name in fields)}"
     return fields
-
-
-def _observed(record: ExitRecord) -> str:
-    if record.signal is not None:
-        return f"signal {record.signal}"
-    if record.exit_code is not None:
-        return f"exit code {record.exit_code}"
-    return record.reason or "ended"

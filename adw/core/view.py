@@ -111,6 +111,10 @@ class PhaseBoard:
             found[status] = found.get(status, 0) + 1
         return found
 
+    def latest(self, phase: str) -> HistoryEntry | None:
+        """The latest entry of a phase."""
+        return self._latest.get(phase)
+
     def attempts(self, phase: str) -> list[dict[str, Any]]:
         """Attempts of a phase, oldest first."""
         return self._attempts.get(phase, [])

@@ -1,7 +1,8 @@
 """Attempt directories: the packet before launch, and the facts in `attempt.jsonl` afterwards.
 
 `attempts/<phase>-<attempt>/attempt.jsonl` is a log of lines (launch, supervisor, body, adopt,
-exit, tree) and the attempt's lock file at once: lock free means attempt over or its supervisor dead.
+exit, verdict, tree) and the attempt's lock file at once: lock free means attempt over or its
+supervisor dead.
 Readers leave bad lines out: a full disk tears one, after a power cut the unsynced tail may be zeros.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, Final
 from adw import failpoints
 from adw.errors import StoreError
 from adw.store import files
-from adw.store.encoding import json_bytes, text_bytes
+from adw.store.encoding import json_bytes
 
 FILE: Final = "attempt.jsonl"
 LIMIT: Final = 64 << 20  # bytes; a handful of lines, the longest is an argv
@@ -28,11 +29,13 @@ class Packet:
     lock_fd: int
     attempt_dir: str
     child_dir: str
+    names: tuple[str, ...]
+    """Files of the packet in `child_dir`."""
 
     @property
     def sync_files(self) -> tuple[str, ...]:
         """What the supervisor syncs before "go"; attempt.jsonl it holds open itself."""
-        return (os.path.join(self.child_dir, "TASK.md"),)
+        return tuple(os.path.join(self.child_dir, name) for name in self.names)
 
     @property
     def sync_dirs(self) -> tuple[str, ...]:
@@ -40,13 +43,20 @@ class Packet:
         return (self.child_dir, self.attempt_dir)
 
 
-def write_packet(run_dir: str, child_id: str, task: str, launch: Mapping[str, Any]) -> Packet:
-    """Write TASK.md and the launch line of a new attempt and take its lock.
+def write_packet(
+    run_dir: str,
+    child_id: str,
+    task: bytes,
+    launch: Mapping[str, Any],
+    skill: bytes | None = None,
+) -> Packet:
+    """Write TASK.md, SKILL.md and the launch line of a new attempt and take its lock.
 
     Args:
         run_dir: The run's directory.
         child_id: `<phase>-<attempt>`; must be new.
-        task: Text of TASK.md.
+        task: Content of TASK.md.
+        skill: Content of SKILL.md; None: there is none.
         launch: Facts for the launch line: phase, attempt, repairs, at …
 
     Raises:
@@ -57,13 +67,15 @@ def write_packet(run_dir: str, child_id: str, task: str, launch: Mapping[str, An
     files.make_dir(child_dir)
     files.make_dir(os.path.join(child_dir, "artifacts"))
     files.make_dir(attempt_dir)
-    files.create(os.path.join(child_dir, "TASK.md"), text_bytes(task), sync=False)
+    packet = {"TASK.md": task} if skill is None else {"TASK.md": task, "SKILL.md": skill}
+    for name, data in packet.items():
+        files.create(os.path.join(child_dir, name), data, sync=False)
     fd = files.open_append(os.path.join(attempt_dir, FILE), new=True)
     held = files.lock(fd)
     assert held, "a new file's lock is free"
     files.append(fd, encode({"line": "launch", **launch}))
     failpoints.hit("packet.written")
-    return Packet(child_id, fd, attempt_dir, child_dir)
+    return Packet(child_id, fd, attempt_dir, child_dir, tuple(packet))
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
@@ -105,6 +117,29 @@ def note_adoption(attempt_dir: str, at: str) -> None:
         files.append(fd, encode({"line": "adopt", "pid": os.getpid(), "at": at}))
     finally:
         os.close(fd)
+
+
+def note_verdict(run_dir: str, child_id: str, verdict: Mapping[str, Any]) -> None:
+    """Append what was judged of an attempt, durable when this returns.
+
+    An attempt that was refused before its launch gets its folder by this.
+
+    Args:
+        run_dir: The run's directory.
+        child_id: `<phase>-<attempt>`.
+        verdict: `at`, `success`, `reason`, `detail`, `outputs`, `faults`.
+    """
+    attempt_dir = os.path.join(run_dir, "attempts", child_id)
+    new = not os.path.isdir(attempt_dir)
+    if new:
+        files.make_dir(attempt_dir, sync=True)
+    fd = files.open_append(os.path.join(attempt_dir, FILE))
+    try:
+        files.append(fd, encode({"line": "verdict", **verdict}), sync=True)
+    finally:
+        os.close(fd)
+    if new:
+        files.sync_dir(attempt_dir)
 
 
 def find(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:

@@ -35,6 +35,8 @@ class History:
         self.entries: int = last.get("entries", 0)
         """Length of phase_history that the last event knew."""
         self._fd = files.open_append(self._path)
+        self._before: bytes = whole
+        """What was there when it was opened; let go with the first flush."""
         self._pending: list[bytes] = []
 
     def add(
@@ -55,9 +57,44 @@ class History:
 
     def flush(self) -> None:
         """Append what was added, in one write."""
+        self._before = b""
         if self._pending:
             files.append(self._fd, b"\n".join(self._pending))
             self._pending.clear()
+
+    def told(self, kind: str, stage: str, child_id: str) -> Iterator[dict[str, Any]]:
+        """Events of a kind about one attempt, from before this opening; not after a flush."""
+        names = {"event": kind, "stage": stage, "child_id": child_id}
+        return self._with(json_bytes(names)[1:-1] + b",", names)
+
+    def latest(self, kind: str, count: int) -> list[dict[str, Any]]:
+        """The last events of a kind from before this opening, oldest first; not after a flush."""
+        found = list(self._with(json_bytes({"event": kind})[1:-1] + b",", {"event": kind}))
+        return found[-count:]
+
+    def beyond(self, entries: int) -> list[dict[str, Any]]:
+        """Events at the end that tell of more entries than there are; not after a flush."""
+        found: list[dict[str, Any]] = []
+        if self.entries > entries:
+            for raw in reversed(self._before.split(b"\n")[:-1]):
+                event = _good(raw)
+                if event is None:
+                    continue
+                if event["entries"] <= entries:
+                    break
+                found.append(event)
+        return found[::-1]
+
+    def _with(self, fragment: bytes, names: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Good events whose line holds the fragment, by which they are found without parsing all."""
+        at = self._before.find(fragment)
+        while at >= 0:
+            start = self._before.rfind(b"\n", 0, at) + 1
+            end = self._before.find(b"\n", at)
+            event = _good(self._before[start:end])
+            if event is not None and names.items() <= event.items():
+                yield event
+            at = self._before.find(fragment, end)
 
     def _readable(self) -> bytes:
         """What is there; what is no history at all, or too much, is moved aside: it stops no run."""
@@ -96,6 +133,14 @@ def read_history(run_dir: str) -> Iterator[dict[str, Any]]:
             continue
         fault = event_fault(event)
         yield {"event": "damaged", "line": number, "why": fault} if fault else event
+
+
+def _good(raw: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return None if event_fault(event) else event
 
 
 def _last(whole: bytes) -> dict[str, Any]:

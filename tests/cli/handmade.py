@@ -128,7 +128,7 @@ def made_attempt(run_dir: Path, entry: HistoryEntry) -> None:
     child = f"{entry.phase}-{entry.attempt}"
     launch = {"phase": entry.phase, "attempt": entry.attempt, "repairs": entry.repairs}
     packet = attempts.write_packet(
-        str(run_dir), child, "# task\n", {**launch, "at": entry.started_at}
+        str(run_dir), child, b"# task\n", {**launch, "at": entry.started_at}
     )
     code = 0 if entry.success else 3
     line = {"line": "exit", "exit_code": code, "signal": None, "reason": entry.reason}

@@ -167,7 +167,7 @@ class TestOneRun:
     def test_a_phase_that_outlives_its_orchestrator_is_named(self, repo: Repo) -> None:
         run_dir = made_run(repo, [entry("plan")])
         launch = {"phase": "test", "attempt": 1, "repairs": None, "at": "2026-01-02T03:00:05Z"}
-        packet = attempts.write_packet(str(run_dir), "test-1", "", launch)
+        packet = attempts.write_packet(str(run_dir), "test-1", b"", launch)
         os.write(packet.lock_fd, attempts.encode({"line": "body", "pid": 4711}) + b"\n")
 
         text = call(repo, "status", ID).out

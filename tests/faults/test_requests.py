@@ -274,6 +274,9 @@ def test_case_A4_of_two_processes_with_100_requests_each_none_is_lost(
     ]
     assert [asker.wait() for asker in askers] == [0, 0]
     until(lambda: not requests.pending(str(ground.run_dir)), what="all requests moved")
+    last = ground.base / "repo" / state(ground, "worktree_path") / state(ground, "plan_file")
+    last.parent.mkdir()
+    last.write_text("the plan that the next packet names\n")
     ground.go()
     assert Done.of(process).exit_code == 0
 

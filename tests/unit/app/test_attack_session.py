@@ -22,7 +22,7 @@ def left_attempt(world: World, child: str, *lines: dict[str, Any]) -> str:
     """An attempt that an earlier orchestrator started."""
     name, number = attempts.split(child)
     launch = {"phase": name, "attempt": number, "repairs": None, "at": AT}
-    packet = attempts.write_packet(world.run_dir, child, "# task", launch)
+    packet = attempts.write_packet(world.run_dir, child, b"# task", launch)
     for line in lines:
         files.append(packet.lock_fd, attempts.encode(line))
     os.close(packet.lock_fd)

@@ -1,6 +1,6 @@
 """What a phase's environment holds, and what never gets there."""
 
-from adw.app.environment import body_environment, inherited
+from adw.app.environment import Identity, body_environment, inherited
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
 
@@ -38,8 +38,8 @@ def test_only_listed_names_are_inherited_and_dangerous_ones_never() -> None:
 
 def test_ST_16_case_D5_identity_and_ports_come_by_name_and_win_over_the_phases_own() -> None:
     phase = Phase("test", argv=("true",), env=(("CI", "1"), ("PATH", "/own"), ("ADW_ID", "forged")))
-    run = {"run_dir": "/r/agents/cc73faf1", "worktree": "/r/trees/cc73faf1", "state": STATE}
-    env = body_environment(inherited(OUTER, []), phase, "test-2", 2, run)
+    who = Identity("/r/agents/cc73faf1", "/r/trees/cc73faf1", STATE, "test-2", 2)
+    env = body_environment(inherited(OUTER, []), phase, who, "{}")
 
     assert (env["CI"], env["PATH"], env["ADW_ID"]) == ("1", "/own", "cc73faf1")
     assert (env["ADW_PHASE"], env["ADW_ATTEMPT"], env["ADW_CHILD"]) == ("test", "2", "test-2")

@@ -24,6 +24,7 @@ class Watched:
         self.views = publish.Views()
         self.session: Any = SimpleNamespace(
             parts=SimpleNamespace(history=SimpleNamespace(flush=self._flush)),
+            manifest=SimpleNamespace(write=lambda: None),
             running=lambda: self.running,
         )
         patch.setattr(clock, "monotonic", lambda: self.now)

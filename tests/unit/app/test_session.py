@@ -45,6 +45,7 @@ class World:
         contents = {
             "adw_state.json": encode_state(encode_head(state), []),
             "run.json": json.dumps(info).encode(),
+            "TASK.md": b"# Issue 47: T\n",
         }
         temp, lock = runs.build_run(self.agents, ADW_ID, contents)
         runs.publish_run(temp, lock)

@@ -89,7 +89,7 @@ def test_waking_nobody_is_no_error(run_dir: str) -> None:
 
 
 def test_a_packet_is_locked_and_whole_before_anybody_is_told(run_dir: str) -> None:
-    packet = attempts.write_packet(run_dir, "plan-1", "# Plan\n", {"phase": "plan"})
+    packet = attempts.write_packet(run_dir, "plan-1", b"# Plan\n", {"phase": "plan"})
     try:
         assert attempts.alive(packet.attempt_dir)
         assert Path(packet.child_dir, "TASK.md").read_text() == "# Plan\n"
@@ -98,11 +98,11 @@ def test_a_packet_is_locked_and_whole_before_anybody_is_told(run_dir: str) -> No
         os.close(packet.lock_fd)
     assert not attempts.alive(packet.attempt_dir)
     with pytest.raises(FileExistsError):
-        attempts.write_packet(run_dir, "plan-1", "# again\n", {})
+        attempts.write_packet(run_dir, "plan-1", b"# again\n", {})
 
 
 def test_a_bad_line_is_left_out_and_hides_no_exit_line_after_it(run_dir: str) -> None:
-    packet = attempts.write_packet(run_dir, "plan-1", "", {})
+    packet = attempts.write_packet(run_dir, "plan-1", b"", {})
     os.write(packet.lock_fd, b'{"line": "body", "pid": 1}\n\x00\x00\x00\n{"line": "exit"}\n')
     os.close(packet.lock_fd)
 
@@ -111,7 +111,7 @@ def test_a_bad_line_is_left_out_and_hides_no_exit_line_after_it(run_dir: str) ->
 
 
 def test_attempt_lines_cut_at_every_byte_never_show_a_part(run_dir: str) -> None:
-    packet = attempts.write_packet(run_dir, "plan-1", "", {"phase": "plan"})
+    packet = attempts.write_packet(run_dir, "plan-1", b"", {"phase": "plan"})
     os.write(packet.lock_fd, b'{"line": "exit", "reason": null}\n')
     os.close(packet.lock_fd)
     path = Path(packet.attempt_dir, "attempt.jsonl")

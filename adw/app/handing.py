@@ -1,0 +1,193 @@
+"""Handing an attempt over: its inputs read again, its packet filled, checked and written."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from adw.app import launching, promoting
+from adw.app.launching import IncompletePacket, Launch, Launched
+from adw.app.packets import Brief, addendum, addendum_head, issue_words, template_values
+from adw.app.promoting import Input, MissingInput
+from adw.core.decide import Start
+from adw.core.graph import Phase
+from adw.errors import StoreError
+from adw.ids import child_id
+from adw.model.state import HistoryEntry
+from adw.store import files
+
+if TYPE_CHECKING:
+    from adw.app.session import Session
+
+TASK_LIMIT: Final = 64 << 20  # bytes of a TASK.md; clarifications are small
+
+
+class Refused(Exception):
+    """An attempt that is not launched: what it would be told is not there."""
+
+    reason = "spawn_failed"
+    """Failure kind."""
+
+
+class NoSecret(Refused):
+    """A secret that the phase names is not set."""
+
+    reason = "auth"
+
+
+def hand(
+    session: "Session", start: Start, at: str, before: str | None, history: Sequence[HistoryEntry]
+) -> Launched:
+    """Write the packet of a start, and tell of it.
+
+    Args:
+        session: The open run.
+        start: What starts.
+        at: When.
+        before: Fingerprint of the tree, where `ensure: [changed]` asks for it.
+        history: Entries, those of the next commit included.
+
+    Raises:
+        Refused: The packet would name what is not there, or a name has no value; nothing is left.
+        OSError: The packet is not whole; opening the run removes it.
+    """
+    phase = session.graph.phases[start.phase]
+    try:
+        brief = _brief(session, start, history)
+        launch = Launch(
+            start=start,
+            phase=_filled(session, phase, brief.inputs),
+            child_id=child_id(start.phase, start.attempt),
+            at=at,
+            before=before,
+            brief=brief,
+            skill=session.parts.resource(phase.skill) if phase.skill else None,
+            secrets=_secrets(phase, session.parts.secrets),
+        )
+        launched = launching.write_launch(launch, session.parts.base_env)
+    except (MissingInput, IncompletePacket, ValueError) as error:
+        raise Refused(str(error)) from error
+    cause = "narrowed_retry" if brief.missing else "attempt"
+    session.packet_written(start.phase, launch.child_id, launched.task_sha256, cause)
+    for each in brief.inputs:
+        _tell_change(session, start.phase, launch.child_id, each)
+    return launched
+
+
+def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) -> Brief:
+    """What the packet tells; inputs are read again.
+
+    Raises:
+        MissingInput: One is not there.
+    """
+    run_dir, tree = session.run_dir, session.parts.worktree.path
+    names = session.graph.phases[start.phase].inputs
+    tried = start.attempt > 1
+    return Brief(
+        run_dir=run_dir,
+        worktree=tree,
+        state=session.pending(),
+        title=issue_words(session.parts.run_info["issue"]),
+        repairs=start.repairs,
+        inputs=promoting.inputs(run_dir, names, session.manifest.entries, tree),
+        missing=promoting.faults_before(run_dir, start.phase, history) if tried else None,
+        addenda=session.addenda.get(start.phase, ()),
+    )
+
+
+def _filled(session: "Session", phase: Phase, found: Sequence[Input]) -> Phase:
+    parts = session.parts
+    values = {**template_values(session.pending()), "worktree": parts.worktree.path}
+    values.update((f"inputs.{each.name}", each.path) for each in found)
+    return launching.filled(phase, values, parts.fill, parts.program)
+
+
+def _secrets(phase: Phase, known: Mapping[str, str]) -> dict[str, str]:
+    """Values of the secrets that a phase names.
+
+    Raises:
+        NoSecret: One is not set.
+    """
+    for name in phase.secrets:
+        if not known.get(name):
+            detail = f"its secret `{name}` is not set in the environment of adw"
+            raise NoSecret(detail)
+    return {name: known[name] for name in phase.secrets}
+
+
+def _tell_change(session: "Session", phase: str, child: str, found: Input) -> None:
+    """Content that differs from what was recorded is used, and told."""
+    if found.sha256 == found.recorded_sha256:
+        return
+    slots = {
+        "logical_name": found.name,
+        "path": os.path.relpath(found.path, _base(session, found)),
+        "recorded_sha256": found.recorded_sha256,
+        "found_sha256": found.sha256,
+    }
+    session.event("input_changed", slots, stage=phase, child_id=child)
+
+
+def _base(session: "Session", found: Input) -> str:
+    """What the path of an input is relative to: the worktree, else the state root."""
+    tree = session.parts.worktree.path
+    return tree if found.path.startswith(tree + os.sep) else session.run_dir
+
+
+def add_to_task(session: "Session", request: str, phase: str, text: str, *, told: bool) -> None:
+    """Take a clarification up; see `Session.add_to_task`."""
+    known = session.addenda.setdefault(phase, [])
+    if request not in dict(known):
+        known.append((request, text))
+    child, digest = "", None
+    if phase in session.graph.phases:  # else of a workflow that the run has left
+        child = child_id(phase, session.fold.attempt(phase) + 1)
+        digest = append_to_task(session.run_dir, child, request, text)
+    if told:
+        return
+    slots = {"request": request, "size_bytes": len(text.encode("utf-8", "backslashreplace"))}
+    session.event("task_added", slots, stage=phase, child_id=child if digest else None)
+    if digest:
+        session.packet_written(phase, child, digest, "addendum")
+
+
+def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | None:
+    """Add a clarification to the packet of a living attempt, in one replace.
+
+    Returns:
+        SHA-256 of the new TASK.md; None where there is no such packet.
+
+    Raises:
+        StoreError: It could not be replaced.
+    """
+    path = os.path.join(run_dir, "children", child, "TASK.md")
+    try:
+        data = files.read_if_exists(path, limit=TASK_LIMIT)
+        if data is None:
+            return None
+        head = addendum_head(request).encode()
+        if head not in data.split(b"\n"):
+            data = data + b"\n" + addendum(request, text).encode("utf-8", "backslashreplace")
+            files.replace(path, data)
+    except OSError as error:
+        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+    return hashlib.sha256(data).hexdigest()
+
+
+def redacted(text: str, values: Mapping[str, str], names: Sequence[str]) -> str:
+    """A text without the secrets that a phase was given, plain or encoded."""
+    from adw.supervise.pump import Redactor
+
+    redactor = Redactor(tuple(values[name] for name in names if values.get(name)))
+    data = text.encode("utf-8", "surrogatepass")
+    return (redactor.feed(data) + redactor.rest()).decode("utf-8", "surrogatepass")
+
+
+def addenda_of(requests: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:
+    """Clarifications by phase, from the requests that made them."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in requests:
+        phase, text = each.fields.get("phase"), each.fields.get("text")
+        if isinstance(phase, str) and isinstance(text, str):
+            found.setdefault(phase, []).append((each.name, text))
+    return found

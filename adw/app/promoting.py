@@ -1,0 +1,378 @@
+"""Outputs and inputs of phases: what was promised, found, promoted by copy, and read again.
+
+An output is taken off the disk by `adw.store.artifacts`, copied to `artifacts/<name>/<child_id>/`
+and written down in the attempt's `verdict` line before the commit. `artifacts/manifest.json` is
+derived from these lines and the history; whoever opens a run makes it again and removes copies
+that no success stands behind.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from adw import clock
+from adw.core.graph import Output, Phase
+from adw.core.outcome import Verdict, one_line
+from adw.errors import StoreError
+from adw.store import artifacts, attempts, files
+from adw.store.artifacts import OutputFault
+from adw.store.encoding import json_bytes
+
+SCHEMA_VERSION: Final = 1
+MANIFEST: Final = os.path.join("artifacts", "manifest.json")
+EMPTY: Final = b"{}\n"
+
+Entries = Iterable[tuple[str, int, bool]]
+"""(phase, attempt, success) of each history entry, in order."""
+
+
+# --- what a phase owes -------------------------------------------------------------------
+
+
+def owed(phase: Phase) -> list[dict[str, Any]]:
+    """Declared outputs, paths filled, as the launch line keeps them: they bind this attempt."""
+    return [asdict(output) for output in phase.outputs]
+
+
+@dataclass(slots=True)
+class Promotion:
+    """What became of the outputs that one attempt owed."""
+
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    """State fields that they set."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The failure; None where nothing that counts is missing or wrong."""
+        bad = [fault for fault in self.faults if not fault["optional"]]
+        if not bad:
+            return None
+        kinds = {fault["kind"] for fault in bad}
+        reason = "contract" if "contract" in kinds else "missing_output"
+        words = "; ".join(f"output `{fault['name']}`: {fault['detail']}" for fault in bad)
+        return Verdict(success=False, reason=reason, detail=one_line(words))
+
+
+def promote(run_dir: str, child: str, outputs: Sequence[Mapping[str, Any]], tree: str) -> Promotion:
+    """Check and copy all that an attempt owed; its processes are gone.
+
+    Args:
+        run_dir: The state root.
+        child: `<phase>-<attempt>`.
+        outputs: `owed` of its launch line.
+        tree: Absolute path of the worktree.
+
+    Returns:
+        Where it has a `verdict`, no copy of this attempt is left.
+
+    Raises:
+        OSError: A copy could not be written.
+    """
+    found = Promotion()
+    for each in outputs:
+        output = Output(**each)
+        try:
+            found.outputs[output.name] = _taken(run_dir, child, output, tree)
+        except OutputFault as fault:
+            found.faults.append(_fault(output, fault))
+            continue
+        if output.state:
+            found.fields[output.state] = found.outputs[output.name]["source"]
+    if found.verdict is not None:
+        found.outputs.clear()
+        found.fields.clear()
+        discard(run_dir, child)
+    return found
+
+
+def _fault(output: Output, fault: OutputFault) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "path": output.path,
+        "root": output.root,
+        "kind": fault.kind,
+        "detail": fault.detail,
+        "optional": output.optional,
+    }
+
+
+def _taken(run_dir: str, child: str, output: Output, tree: str) -> dict[str, Any]:
+    target = os.path.join(run_dir, "artifacts", output.name, child)
+    root, below = _root(run_dir, child, output.root, tree)
+    taken = artifacts.take(
+        root,
+        output.path,
+        target,
+        below=below,
+        max_bytes=output.max_bytes,
+        check=_strict_json if output.format == "json" else None,
+    )
+    if taken.copy is None:
+        files.make_dirs(target)  # tells `Manifest.of` that there is something to look at
+    return {
+        "path": os.path.relpath(taken.copy, run_dir) if taken.copy else None,
+        "source": taken.source,
+        "root": output.root,
+        "description": output.description,
+        "size_bytes": taken.size_bytes,
+        "sha256": taken.sha256,
+        "copied": taken.copy is not None,
+    }
+
+
+def _root(run_dir: str, child: str, root: str, tree: str) -> tuple[str, str]:
+    """A folder that only adw can replace, and the way from it down to where the output is."""
+    return (tree, "") if root == "worktree" else (run_dir, f"children/{child}/artifacts")
+
+
+def _strict_json(data: bytes) -> object:
+    from adw.model.base import parse_json
+
+    return parse_json(data)
+
+
+def discard(run_dir: str, child: str) -> None:
+    """Remove the copies of one attempt."""
+    folder = os.path.join(run_dir, "artifacts")
+    for name, owner in _copies(run_dir):
+        if owner == child:
+            files.remove_tree(os.path.join(folder, name, child))
+            if not os.listdir(os.path.join(folder, name)):
+                files.remove_tree(os.path.join(folder, name))
+
+
+def _copies(run_dir: str) -> Iterator[tuple[str, str]]:
+    """(logical name, child id) of each folder of copies, whole or not."""
+    folder = os.path.join(run_dir, "artifacts")
+    for name in _folders(folder):
+        for child in _folders(os.path.join(folder, name)):
+            if attempts.split(child)[1]:
+                yield name, child
+
+
+def _folders(path: str) -> list[str]:
+    try:
+        with os.scandir(path) as found:
+            return sorted(each.name for each in found if each.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+# --- the manifest ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What `artifacts/manifest.json` says; the writer's copy, kept in step with the history."""
+
+    run_dir: str
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _written: bytes | None = None
+
+    @classmethod
+    def of(cls, run_dir: str, history: Entries) -> "Manifest":
+        """Compute it from the history and the verdict lines; reads attempts that have copies."""
+        found = cls(run_dir)
+        known = {child for _, child in _copies(run_dir)}
+        producers = {attempts.split(child)[0] for child in known}
+        for phase, attempt, success in history:
+            if success and attempt and phase in producers:
+                found.landed(f"{phase}-{attempt}", _verdict(run_dir, f"{phase}-{attempt}"))
+        return found
+
+    def landed(self, child: str, verdict: Mapping[str, Any] | None) -> list[str]:
+        """Take over what a success put out, in place of what its phase put out before.
+
+        Returns:
+            The logical names.
+        """
+        phase = attempts.split(child)[0]
+        for name in [n for n, e in self.entries.items() if _phase_of(e) == phase]:
+            del self.entries[name]
+        outputs = (verdict or {}).get("outputs") or {}
+        for name, output in outputs.items():
+            self.entries[name] = _entry(child, str((verdict or {})["at"]), output)
+        return list(outputs)
+
+    def write(self) -> None:
+        """Replace the file where it is not what it should be; unsynced, as it is derived."""
+        data = self.encoded()
+        path = os.path.join(self.run_dir, MANIFEST)
+        if self._written is None:
+            with contextlib.suppress(OSError):
+                self._written = files.read(path)
+        if data != self._written:
+            files.replace(path, data, sync=False)
+            self._written = data
+
+    def encoded(self) -> bytes:
+        """The bytes of the file."""
+        return json_bytes(self.entries, indent=1) + b"\n" if self.entries else EMPTY
+
+
+def _entry(child: str, at: str, output: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "path": output["path"],
+        "description": output["description"],
+        "producer": child,
+        "created_at": at,
+        "root": output["root"],
+        "source": output["source"],
+        "size_bytes": output["size_bytes"],
+        "sha256": output["sha256"],
+        "copied": output["copied"],
+    }
+
+
+def _phase_of(entry: Mapping[str, Any]) -> str:
+    return attempts.split(str(entry["producer"]))[0]
+
+
+def _verdict(run_dir: str, child: str) -> dict[str, Any] | None:
+    lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+    found = attempts.find(lines, "verdict")
+    return found if found and found.get("success") else None
+
+
+def read_manifest(run_dir: str) -> dict[str, dict[str, Any]]:
+    """The manifest as the state and the attempts have it, whatever the file says.
+
+    Raises:
+        StateError: The state cannot be read.
+    """
+    from adw.app import reading
+
+    return Manifest.of(run_dir, reading.outcomes(run_dir)).entries
+
+
+def settle(run_dir: str, history: Entries) -> Manifest:
+    """Remove copies that no success of the history stands behind, and compute the manifest."""
+    entries = list(history)
+    done = {f"{phase}-{attempt}" for phase, attempt, success in entries if success}
+    for name, child in _copies(run_dir):
+        if child not in done:
+            discard(run_dir, child)
+        else:
+            files.sweep(os.path.join(run_dir, "artifacts", name, child))
+    return Manifest.of(run_dir, entries)
+
+
+# --- inputs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file that a phase reads, as it is on disk now."""
+
+    name: str
+    path: str
+    """Absolute."""
+    description: str
+    producer: str
+    """Child id."""
+    recorded_sha256: str
+    sha256: str
+
+
+class MissingInput(Exception):
+    """An input that is not there; says so in one line."""
+
+
+def inputs(
+    run_dir: str, names: Sequence[str], manifest: Mapping[str, Mapping[str, Any]], tree: str
+) -> list[Input]:
+    """Find what a phase reads, and read it again: what is on disk counts, not what was recorded.
+
+    Raises:
+        MissingInput: No phase has put it out, or the file is gone.
+    """
+    found = []
+    for name in names:
+        entry = manifest.get(name)
+        if entry is None:
+            message = f"its input `{name}` is missing: no phase has put it out"
+            raise MissingInput(message)
+        root, below = _root(run_dir, str(entry["producer"]), str(entry["root"]), tree)
+        relative = os.path.join(below, entry["source"])
+        sha256 = artifacts.digest(root, relative)
+        if sha256 is None:
+            where = f"; a copy is `{entry['path']}`" if entry["path"] else ""
+            message = f"its input `{name}` is missing: `{entry['source']}` is gone{where}"
+            raise MissingInput(message)
+        path = os.path.join(root, relative)
+        found.append(
+            Input(name, path, entry["description"], entry["producer"], entry["sha256"], sha256)
+        )
+    return found
+
+
+def inputs_json(found: Sequence[Input]) -> str:
+    """The value of ADW_INPUTS: logical name to absolute path; plain ASCII, whatever the path."""
+    return json.dumps({each.name: each.path for each in found})
+
+
+# --- what is missing still ---------------------------------------------------------------
+
+
+def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str, list[Any]] | None:
+    """What was missing or wrong when the phase was tried last, for a narrowed retry.
+
+    Args:
+        run_dir: The state root.
+        phase: Its name.
+        history: Entries; what burns nothing (an interruption) is looked through, a mark is not.
+
+    Returns:
+        The attempt's child id and the faults of its outputs; None where it did not fail by them.
+    """
+    from adw.model.state import FREE
+
+    for entry in reversed(history):
+        if entry.phase != phase or entry.reason in FREE:
+            continue
+        if entry.success or entry.reason not in {"missing_output", "contract"}:
+            return None
+        child = f"{phase}-{entry.attempt}"
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        verdict = attempts.find(lines, "verdict") or {}
+        faults = [fault for fault in verdict.get("faults") or () if not fault["optional"]]
+        return (child, faults) if faults else None
+    return None
+
+
+def write_verdict(run_dir: str, child: str, line: Mapping[str, Any]) -> None:
+    """Append the verdict line of an attempt, durably.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    try:
+        attempts.note_verdict(run_dir, child, line)
+    except OSError as error:
+        path = error.filename or os.path.join(run_dir, "attempts", child)
+        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+
+
+def verdict_line(verdict: Verdict, found: Promotion | None) -> dict[str, Any]:
+    """The `verdict` line of an attempt."""
+    return {
+        "at": clock.stamp(),
+        "success": verdict.success,
+        "reason": verdict.reason,
+        "detail": verdict.detail,
+        "outputs": found.outputs if found else {},
+        "faults": found.faults if found else [],
+    }
+
+
+def filled(phase: Phase, fill: Any) -> Phase:
+    """The phase with the paths of its outputs filled."""
+    if not phase.outputs:
+        return phase
+    return replace(phase, outputs=tuple(replace(o, path=fill(o.path)) for o in phase.outputs))

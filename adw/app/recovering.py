@@ -1,0 +1,141 @@
+"""Events and reports that a crash swallowed, told again at open from the state and the attempts.
+
+A batch of events is one write after the commit: a crash loses it, or a part of its end.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from adw.app.entries import end_events, promoted
+from adw.app.rebuilding import attempt_detail
+from adw.ids import child_id
+from adw.model.state import HistoryEntry
+from adw.store import attempts, files
+
+if TYPE_CHECKING:
+    from adw.app.session import Session
+
+
+def recover(session: "Session") -> None:
+    """Bring history and reports up to the state; nothing is started."""
+    _correct(session)
+    entries, known = session.state.phase_history, session.parts.history.entries
+    for number in range(known, len(entries)):
+        _tell_entry(session, number, entries[number])
+    _promotions(session)
+    _decisions(session)
+    session.recoveries.extend(session.parts.history.latest("recovery_decided", 40))
+    for entry in entries:
+        if entry.attempt:
+            _report(session, entry)
+
+
+def told_launch(session: "Session", child: str) -> bool:
+    """Whether the history has the launch of an attempt."""
+    phase = attempts.split(child)[0]
+    return any(True for _ in session.parts.history.told("child_launched", phase, child))
+
+
+def tell_launch(
+    session: "Session", child: str, launch: dict[str, Any], entries: int | None = None
+) -> None:
+    """Tell the launch of an attempt that a crash left untold.
+
+    Args:
+        session: The open run.
+        child: The attempt.
+        launch: Its launch line.
+        entries: Length of the history that it belongs to; None: of the state.
+    """
+    slots = {
+        "attempt": launch["attempt"],
+        "repairs": launch.get("repairs"),
+        "packet": f"children/{child}",
+    }
+    count = len(session.state.phase_history) if entries is None else entries
+    _add(session, "child_launched", slots, count, launch["phase"], child)
+
+
+def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
+    if not entry.attempt:
+        kind = "phase_skipped" if entry.reason == "skipped" else "phase_marked"
+        _add(session, kind, {"reason": entry.reason or "elsewhere"}, number + 1, entry.phase, None)
+        return
+    child = child_id(entry.phase, entry.attempt)
+    lines = _lines(session, child)
+    launch = attempts.find(lines, "launch")
+    if launch and attempts.find(lines, "body") and not told_launch(session, child):
+        tell_launch(session, child, launch, number)
+    code = (attempts.find(lines, "exit") or {}).get("exit_code")
+    for kind, slots in end_events(entry, child, code, _verdict(entry, lines)):
+        if kind != "artifact_promoted":  # looked for below, all together
+            _add(session, kind, slots, number + 1, entry.phase, child)
+
+
+def _promotions(session: "Session") -> None:
+    """No promoted file without its event."""
+    for name, entry in session.manifest.entries.items():
+        child = entry["producer"]
+        phase = attempts.split(child)[0]
+        events = session.parts.history.told("artifact_promoted", phase, child)
+        if name not in {event["logical_name"] for event in events}:
+            kind, slots = promoted(child, name, entry)
+            _add(session, kind, slots, len(session.state.phase_history), phase, child)
+
+
+def _decisions(session: "Session") -> None:
+    """Have the next decision tell what it makes of failures that nothing was told about."""
+    latest = {entry.phase: entry for entry in session.state.phase_history}
+    for entry in latest.values():
+        if entry.success or not entry.attempt or entry.phase not in session.graph.phases:
+            continue
+        child = child_id(entry.phase, entry.attempt)
+        if not any(
+            True for _ in session.parts.history.told("recovery_decided", entry.phase, child)
+        ):
+            verdict = _verdict(entry, _lines(session, child))
+            session.undecided.append((entry, bool(verdict.get("faults"))))
+
+
+def _correct(session: "Session") -> None:
+    """Put events right that tell of entries which the state has not got (any more)."""
+    count = len(session.state.phase_history)
+    for event in session.parts.history.beyond(count):
+        detail = f"the state has {count} entries: this one was taken back or never durable"
+        slots = {"corrects": event["seq"], "detail": detail}
+        session.parts.history.add("correction", slots, entries=count, recovered=True)
+
+
+def _report(session: "Session", entry: HistoryEntry) -> None:
+    """Have a child's RESPONSE.md written where it is missing."""
+    child = child_id(entry.phase, entry.attempt)
+    folder = os.path.join(session.run_dir, "children", child)
+    if os.path.lexists(os.path.join(folder, "RESPONSE.md")) or not os.path.isdir(folder):
+        return
+    files.sweep(folder)
+    session.respond(entry, child, _verdict(entry, _lines(session, child)))
+
+
+def _verdict(entry: HistoryEntry, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """The verdict line that an entry was made from; what it would say where there is none."""
+    found = attempts.find(lines, "verdict")
+    if found and (found["success"], found["reason"]) == (entry.success, entry.reason):
+        return found
+    return {"detail": attempt_detail(entry, lines), "outputs": {}, "faults": []}
+
+
+def _lines(session: "Session", child: str) -> list[dict[str, Any]]:
+    return attempts.read_lines(os.path.join(session.run_dir, "attempts", child))
+
+
+def _add(
+    session: "Session",
+    kind: str,
+    slots: dict[str, Any],
+    entries: int,
+    phase: str,
+    child: str | None,
+) -> None:
+    session.parts.history.add(
+        kind, slots, entries=entries, stage=phase, child_id=child, recovered=True
+    )
