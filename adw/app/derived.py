@@ -221,7 +221,7 @@ def _strays(run_dir: str) -> Iterator[Difference]:
                 detail = "a copy that no attempt which succeeded has handed over"
                 yield Difference("leftover", os.path.join(path, child), detail, _hint(run_dir))
         if not children:
-            yield Difference("leftover", path, "adw has not put this here", "it can be removed")
+            yield Difference("leftover", path, "a file that is no copy", "it can be removed")
 
 
 def _names(folder: str) -> list[str]:

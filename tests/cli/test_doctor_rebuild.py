@@ -81,7 +81,7 @@ class TestFindings:
         (folder / "notes.txt").write_bytes(b"mine")
 
         assert findings(repo) == [
-            ("leftover", f"{folder}/notes.txt", "adw has not put this here"),
+            ("leftover", f"{folder}/notes.txt", "a file that is no copy"),
             (
                 "leftover",
                 f"{folder}/plan/plan-7",

@@ -21,14 +21,20 @@ ONCE: Final = {
     "cancel": ("cancel",),
     "pause": ("pause",),
     "state_set": ("state", "set", "model_set=heavy"),
+    "task_add": ("task", "add", "build", "--file", "issues/47.md"),
 }
+FIELDS: Final = {
+    "state_set": {"model_set": "heavy"},
+    "task_add": {"phase": "build", "text": "It is broken.\n"},
+}
+ADDED: Final = ("publish.before", "history.written", "request.applied", "request.moved")
 FATAL: Final = ("state.before_rename", "state.after_rename", "request.applied", "request.moved")
 
 
 def words(kind: str, adw_id: str) -> list[str]:
     """The command line that asks this of a run."""
     ask = list(ONCE[kind])
-    at = 2 if kind == "state_set" else len(ask)
+    at = min(2, len(ask))
     return [*ask[:at], adw_id, *ask[at:]]
 
 
@@ -64,6 +70,12 @@ def assert_applied_once(ground: Ground, kind: str) -> None:
     if kind == "state_set":
         assert state(ground, "model_set") == "heavy"
         assert [e["fields"] for e in ground.events("state_set")] == [{"model_set": "heavy"}]
+    if kind == "task_add":
+        assert [(e["stage"], e["request"]) for e in ground.events("task_added")] == [
+            ("build", moved[0])
+        ]
+        tasks = sorted(ground.run_dir.glob("children/build-*/TASK.md"))
+        assert tasks[-1].read_text().count("It is broken.\n") == 1
 
 
 def state(ground: Ground, name: str) -> Any:
@@ -130,7 +142,7 @@ def test_a_waiting_run_takes_a_request_at_once(
     assert reasons == (["exit"] if kind == "pause" else ["exit", "cancelled"])
 
 
-@pytest.mark.parametrize("kind", swept(["cancel", "state_set"], "cancel"))
+@pytest.mark.parametrize("kind", swept(["cancel", "state_set", "task_add"], "cancel"))
 def test_without_an_orchestrator_whoever_asks_applies_it(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -170,6 +182,7 @@ def test_without_an_orchestrator_there_is_nothing_to_pause(make_ground: MakeGrou
         itertools.product(sorted(requests.KINDS), sorted(OF_REQUESTS)),
         ("cancel", "request.applied"),
         ("state_set", "request.moved"),
+        ("task_add", "request.applied"),
     ),
 )
 def test_an_orchestrator_killed_around_the_move_applies_it_once(
@@ -191,7 +204,14 @@ def test_an_orchestrator_killed_around_the_move_applies_it_once(
 
 @pytest.mark.parametrize(
     ("kind", "point"),
-    swept(itertools.product(["cancel", "state_set"], FATAL), ("cancel", "state.after_rename")),
+    swept(
+        [
+            *itertools.product(["cancel", "state_set"], FATAL),
+            # It changes no field, so the state is not replaced for it.
+            *itertools.product(["task_add"], ADDED),
+        ],
+        ("cancel", "state.after_rename"),
+    ),
 )
 def test_an_asker_killed_while_it_applies_leaves_a_request_that_is_applied_once(
     make_ground: MakeGround, kind: str, point: str
@@ -214,11 +234,11 @@ def test_an_asker_killed_after_the_asking_is_answered_all_the_same(
     make_ground: MakeGround, kind: str
 ) -> None:
     ground, process = running(make_ground)
-    fields = {"model_set": "heavy"} if kind == "state_set" else {}
+    fields = FIELDS.get(kind, {})
     ask_and_die(ground.run_dir, kind, fields)
     until(lambda: of_kind(ground, kind), what="an answer")
     ground.go()
-    assert Done.of(process).exit_code == {"cancel": 1, "pause": 6, "state_set": 0}[kind]
+    assert Done.of(process).exit_code == {"cancel": 1, "pause": 6}.get(kind, 0)
     assert_applied_once(ground, kind)
 
 
@@ -229,7 +249,7 @@ def test_a_request_whose_asker_and_holder_both_died_is_handled_first_by_resume(
     ground, process = running(make_ground)
     process.kill()
     process.wait()
-    fields = {"model_set": "heavy"} if kind == "state_set" else {}
+    fields = FIELDS.get(kind, {})
     ask_and_die(ground.run_dir, kind, fields)
     ground.go()
     done = ground.adw("resume", ground.adw_id)
@@ -299,7 +319,7 @@ def test_a_phase_cannot_ask_anything_of_its_own_run(make_ground: MakeGround, kin
     ground.ok("run", "w", "47")
     assert (ground.base / "code").read_text().strip() == "2"
     said = (ground.base / "said").read_text()
-    command = "state set" if kind == "state_set" else kind
+    command = kind.replace("_", " ")
     assert said.startswith("error: ")
     assert command in said
     assert requests.names(str(ground.run_dir)) == []
