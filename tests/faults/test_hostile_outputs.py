@@ -1,6 +1,9 @@
 """Outputs that programs still exchange while they are taken, and runs whose phases leave traps."""
 
+import hashlib
+import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -8,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adw.store.artifacts import OutputFault, take
-from tests.faults.conftest import swept
+from tests.faults.conftest import MakeGround, swept
+from tests.support.ground import phase
 
 CANARY = b"canary: from outside the tree"
 TIMES = 2000
@@ -110,3 +115,130 @@ def test_case_H19_nothing_from_outside_is_ever_copied(
                 assert os.listdir(target) in ([], ["out"])
     assert (outside / "out").read_bytes() == CANARY
     print(f"{how}, {pattern}: {dict(ends)}")
+
+
+TRAPS: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "link": (
+        'ln -sf "$GROUND/secret" link',
+        {"path": "link"},
+        "contract",
+        "`link` is a symbolic link, not a regular file",
+    ),
+    "way": (
+        'ln -sfn "$GROUND" way',
+        {"path": "way/secret"},
+        "contract",
+        "`way` is a symbolic link",
+    ),
+    "state_root": (
+        'ln -sfn "$ADW_STATE_ROOT" root',
+        {"path": "root/*.json"},
+        "contract",
+        "`root` is a symbolic link",
+    ),
+    "own_folder": (
+        'rm -rf "$ADW_ARTIFACTS"; ln -s "$GROUND" "$ADW_ARTIFACTS"',
+        {"path": "secret", "root": "artifacts"},
+        "contract",
+        "`children/own_folder-1/artifacts` is a symbolic link",
+    ),
+    "fifo": (
+        "rm -f fifo; mkfifo fifo",
+        {"path": "fifo"},
+        "contract",
+        "`fifo` is a FIFO, not a regular file",
+    ),
+    "hard": (
+        'ln -f "$GROUND/secret" hard',
+        {"path": "hard"},
+        "contract",
+        "`hard` is one of 2 hard links, a file of its own is expected",
+    ),
+    "sparse": (
+        "truncate -s 1T sparse",
+        {"path": "sparse"},
+        "contract",
+        "`sparse` has 1099511627776 bytes, at most 1073741824 are allowed",
+    ),
+    "two": (
+        "echo 1 > one.two; echo 2 > two.two",
+        {"path": "*.two"},
+        "contract",
+        "2 files match `*.two`: `one.two`, `two.two`; one is expected",
+    ),
+    "folder": (
+        "mkdir -p folder",
+        {"path": "folder"},
+        "contract",
+        "`folder` is a directory, not a regular file",
+    ),
+    "report": (
+        "echo no > report.json",
+        {"path": "report.json", "format": "json"},
+        "contract",
+        "`report.json` is not valid: Expecting value: line 1 column 1 (char 0)",
+    ),
+    "empty": (": > empty", {"path": "empty"}, "missing_output", "`empty` is empty"),
+    "none": (":", {"path": "none/*.md"}, "missing_output", "nothing matches `none/*.md`"),
+}
+
+
+def test_case_H18_a_run_full_of_traps_copies_nothing_and_tells_each(
+    make_ground: MakeGround,
+) -> None:
+    """H19, H20, H22: each phase fails with its own reason, and the run goes through them all."""
+    phases = {
+        name: phase(text, outputs={name: output}, allow_failure=True)
+        for name, (text, output, _, _) in TRAPS.items()
+    }
+    ground = make_ground(phases)
+    (ground.base / "secret").write_bytes(CANARY)
+
+    done = ground.adw("run", "w", "47")
+
+    assert done.exit_code == 0, done.told()
+    reasons = {name: reason for name, attempt, _, reason in ground.entries() if attempt == 1}
+    assert reasons == {name: trap[2] for name, trap in TRAPS.items()}
+    for name, (_, _, kind, detail) in TRAPS.items():
+        line = ground.line(f"{name}-1", "verdict")
+        assert line is not None
+        assert [(each["kind"], each["detail"]) for each in line["faults"]] == [(kind, detail)]
+    assert (ground.run_dir / "artifacts" / "manifest.json").read_text().strip() == "{}"
+    assert os.listdir(ground.run_dir / "artifacts") == ["manifest.json"]
+    assert ground.events("artifact_promoted") == []
+    assert (ground.base / "secret").read_bytes() == CANARY
+    assert holding(ground.run_dir, CANARY) == []
+
+
+def holding(directory: Path, content: bytes) -> list[str]:
+    """Files below a directory that hold these bytes; links are not followed."""
+    return [
+        path
+        for above, _, names in os.walk(directory)
+        for path in (os.path.join(above, name) for name in names)
+        if stat.S_ISREG(os.lstat(path).st_mode) and content in Path(path).read_bytes()
+    ]
+
+
+def test_case_H21_a_manifest_that_a_phase_wrote_is_not_believed(make_ground: MakeGround) -> None:
+    """H22: what is told of an artifact is what adw found, hashed by itself."""
+    forge = """
+        rm "$ADW_STATE_ROOT/artifacts/manifest.json"
+        echo '{"plan": {"sha256": "0", "path": "../../secret"}, "plan": 1, "more": 2}' \
+            > "$ADW_STATE_ROOT/artifacts/manifest.json"
+        echo two > b.md
+    """
+    ground = make_ground(
+        {
+            "plan": phase("echo one > a.md", outputs={"plan": {"path": "a.md"}}),
+            "build": phase(forge, needs=["plan"], outputs={"built": {"path": "b.md"}}),
+        }
+    )
+
+    ground.ok("run", "w", "47")
+
+    found = json.loads((ground.run_dir / "artifacts" / "manifest.json").read_bytes())
+    assert set(found) == {"plan", "built"}
+    for name, content in (("plan", b"one\n"), ("built", b"two\n")):
+        assert found[name]["sha256"] == hashlib.sha256(content).hexdigest()
+        assert (ground.run_dir / found[name]["path"]).read_bytes() == content

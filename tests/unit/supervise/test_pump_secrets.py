@@ -168,6 +168,7 @@ def test_fifty_megabytes_in_one_line_are_pumped_in_flat_memory(
     try:
         for piece in pieces():
             log.write(piece)
+            assert path.stat().st_size <= head + 64 + 2 * tail + 2 * CHUNK
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
