@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adw.app import define
 from adw.app.define import Definition
 from adw.app.places import Places
+from adw.app.rebuilding import read_info
 from adw.core.decide import ends_first, from_marks
 from adw.core.interfaces import Supervision
 from adw.errors import DefinitionChanged, UsageError
@@ -56,6 +57,7 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
 
     Raises:
         DefinitionChanged: A phase that the run has begun and not settled is gone.
+        UsageError: A phase would lack an input.
     """
     from adw.config import load_config
     from adw.loader import find_workflow, load_workflow
@@ -66,14 +68,11 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
     missing = [name for name in old.graph.order if name not in loaded.graph.phases]
     targets = {old.command.get("only"), old.command.get("until")}
     _refuse_missing(run_dir, missing, targets)
+    command = {**old.command, "path": loaded.file}
+    define.check_phase(loaded.graph, command.get("until"), start=True)
+    definition, fresh = define.pin(loaded, load_config(root).to_json(), command)
+    _refuse_without_inputs(run_dir, definition)
     parent = definitions.load_definition(run_dir, old.id)
-    fresh = definitions.make_definition(
-        loaded.file,
-        loaded.data,
-        load_config(root).to_json(),
-        {**old.command, "path": loaded.file},
-        loaded.resources,
-    )
     contents = {path: file.data() for path, file in fresh.files.items()}
     snapshot = make_snapshot(fresh.agent_type, fresh.component_rules, contents, parent)
     definitions.save_definition(run_dir, snapshot)
@@ -95,6 +94,15 @@ def _refuse_missing(run_dir: str, missing: list[str], targets: set[str | None]) 
             )
 
 
+def _refuse_without_inputs(run_dir: str, definition: Definition) -> None:
+    """`--only` stays the target; what it newly reads may be there or not."""
+    adw_id = os.path.basename(run_dir)
+    number = read_info(run_dir)["issue"]["number"]
+    subject = f"{number or '--task FILE'} --adw-id {adw_id}"
+    command = f"adw run {definition.full.name} {subject}"
+    define.refuse_missing_inputs(definition, run_dir, command)
+
+
 def tell_changed(root: str, definition: Definition, say: Callable[[str], None]) -> None:
     """Say so when the workflow file or adw.yaml is not what the run pinned."""
     for name, what in _changes(root, definition):
@@ -114,6 +122,9 @@ def _changes(root: str, definition: Definition) -> Iterator[tuple[str, str]]:
         else:
             if hashlib.sha256(data).hexdigest() != definition.source_sha256:
                 yield name, "changed"
+        folder = os.path.dirname(definition.path)
+        for skill, digest in definition.skills.items():
+            yield from _skill_changes(folder, skill, digest)
     if not os.path.exists(os.path.join(root, FILE)):
         return  # no word on a file that was removed, and no models loaded where there never was one
     try:
@@ -123,6 +134,19 @@ def _changes(root: str, definition: Definition) -> Iterator[tuple[str, str]]:
     else:
         if config != definition.config:
             yield FILE, "changed"
+
+
+def _skill_changes(folder: str, skill: str, digest: str) -> Iterator[tuple[str, str]]:
+    from adw.source.skill import SkillFault, read_skill
+
+    try:
+        data = read_skill(folder, skill)
+    except SkillFault:
+        gone = not os.path.exists(os.path.join(folder, skill))
+        yield skill, "is gone" if gone else "has become invalid"
+    else:
+        if hashlib.sha256(data).hexdigest() != digest:
+            yield skill, "changed"
 
 
 def start_from(session: "Session", supervision: Supervision, phase: str) -> None:

@@ -116,11 +116,15 @@ def load(run_dir: str, workflow: str) -> Definition:
 
 
 def _rebuild(run_dir: str, definition_id: str) -> Definition:
-    from adw.loader import load_bytes
+    from adw.loader import NotPinned, load_bytes
 
     snapshot = definitions.load_definition(run_dir, definition_id)
     name, source = definitions.workflow_source(snapshot)
-    loaded = load_bytes(source, name, definitions.resources_of(snapshot))
+    skills = definitions.resources_of(snapshot)
+    try:
+        loaded = load_bytes(source, name, skills)
+    except NotPinned as lacking:
+        raise definitions.without(run_dir, definition_id, lacking.path) from None
     config = definitions.load_json(snapshot, "config.json")
     command = definitions.load_json(snapshot, "command.json")
     return _definition(definition_id, loaded, config, command)
@@ -160,18 +164,23 @@ def missing_inputs(full: Graph, target: Graph, have: Collection[str]) -> list[Mi
     ]
 
 
-def refuse_missing_inputs(definition: Definition, have: Collection[str], command: str) -> None:
+def refuse_missing_inputs(definition: Definition, run_dir: str | None, command: str) -> None:
     """Refuse to begin what would stop for want of an input.
 
     Args:
         definition: What would run.
-        have: As `missing_inputs`.
+        run_dir: The run that would go on; None: a new one.
         command: The beginning of one that helps: `adw run sdlc 47`.
 
     Raises:
         UsageError: The first missing input, and a command that makes it.
     """
-    found = missing_inputs(definition.full, definition.graph, have)
+    found = missing_inputs(definition.full, definition.graph, ())
+    if found and run_dir is not None:
+        from adw.app.promoting import read_manifest
+
+        have = read_manifest(run_dir)
+        found = [each for each in found if each.name not in have]
     if found:
         phase, name, producer = found[0]
         detail = f"`{phase}` reads the output `{name}` of `{producer}`, which the run does not have"

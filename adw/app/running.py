@@ -96,7 +96,7 @@ def chain(places: Places, options: RunOptions, run_dir: str, host: Host) -> Sitt
         detail = f"run `{state.adw_id}` works on issue {state.issue_number}, not {options.issue}"
         raise UsageError(detail=detail, fix=None)
     runs.complete_dirs(run_dir)
-    plan = make_plan(places, options, state.adw_id, read_info(run_dir)["base"])
+    plan = make_plan(places, options, state.adw_id, read_info(run_dir)["base"], run_dir)
     host.created(state.adw_id)
     definitions.save_definition(run_dir, plan.snapshot)
     define.keep(run_dir, plan.definition)
