@@ -35,8 +35,11 @@ phases:
     run: |
       mkdir -p specs
       cp "$ADW_STATE_ROOT/TASK.md" "specs/issue-$ADW_ISSUE_NUMBER-adw-$ADW_ID.md"
+    outputs:                       # without this file the phase has failed, whatever it says
+      plan: {path: "specs/*{adw_id}*.md", description: The plan, state: plan_file}
   build:
     needs: [plan]
+    inputs: [plan]                 # its path is in $ADW_INPUTS, and in {inputs.plan} of a word
     run: echo "the change for issue $ADW_ISSUE_NUMBER is made here"
   test:
     needs: [build]

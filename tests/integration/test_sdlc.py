@@ -1,5 +1,6 @@
 """The shipped workflow `sdlc`, with agents that are wrong at first."""
 
+import json
 import os
 from pathlib import Path
 
@@ -46,9 +47,47 @@ def test_failed_tests_and_a_failed_review_are_repaired_and_tested_again(tmp_path
         *("fix", "test", "fix", "test"),
         *("review", "patch", "test", "review"),
     ]
-    branch = f"adw-47-{run_dir(adw).name}-add-a-line"
+    name = run_dir(adw).name
+    branch = f"adw-47-{name}-add-a-line"
     assert adw.repo.git("show", f"{branch}:work.txt") == "build\nfix\nfix\npatch"
     assert adw.repo.git("rev-list", "--count", f"main..{branch}") == "1"
+    manifest = json.loads((run_dir(adw) / "artifacts" / "manifest.json").read_bytes())
+    assert {key: entry["source"] for key, entry in manifest.items()} == {
+        "plan": f"specs/{name}.md",
+        "commit": "commit.json",
+    }
+    committed = json.loads((run_dir(adw) / manifest["commit"]["path"]).read_bytes())
+    assert committed == {
+        "schema_version": 1,
+        "branch": branch,
+        "base": adw.repo.git("rev-parse", "main"),
+        "commit": adw.repo.git("rev-parse", branch),
+        "subject": "Add a line",
+    }
+    state = json.loads((run_dir(adw) / "adw_state.json").read_bytes())
+    assert state["plan_file"] == f"specs/{name}.md"
+
+
+def test_FS_9_an_agent_that_says_it_has_planned_and_left_no_plan_is_asked_for_the_file(
+    tmp_path: Path,
+) -> None:
+    """The second attempt is told which file is missing; adw never writes it."""
+    lazy = SETTINGS.replace(
+        "AGENT: tools", 'AGENT: test "$ADW_CHILD" = plan-1 && echo planned || tools'
+    )
+    adw = shop(tmp_path, lazy)
+
+    adw.run("run", "sdlc", "47").ok()
+
+    first, second = (run_dir(adw) / "children" / f"plan-{n}" / "TASK.md" for n in (1, 2))
+    name = run_dir(adw).name
+    told = f"specs/*{name}*.md"
+    assert told in first.read_text()
+    assert "nothing matches" not in first.read_text()
+    assert f"nothing matches `{told}`" in second.read_text()
+    state = json.loads((run_dir(adw) / "adw_state.json").read_bytes())
+    plans = [entry for entry in state["phase_history"] if entry["phase"] == "plan"]
+    assert [(e["success"], e["reason"]) for e in plans] == [(False, "missing_output"), (True, None)]
 
 
 def test_a_build_that_changes_nothing_fails_and_nothing_is_committed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ EDIT_S = 1.0  # what is left of build then
 
 
 def plan() -> None:
-    """Write a plan into specs/ and tell adw where it is."""
+    """Write the plan that this phase owes: one file of specs/ with the ADW ID in its name."""
     with open(os.path.join(os.environ["ADW_STATE_ROOT"], "TASK.md"), encoding="utf-8") as file:
         task = file.read()
     slug = os.environ["ADW_BRANCH"].partition(os.environ["ADW_ID"] + "-")[2]
@@ -34,12 +34,16 @@ def plan() -> None:
             "2. The first ones, as many as cents remain, pay one cent more.\n"
             "3. Review: shares add up for every total and every number of people.\n"
         )
-    tell("planned", plan_file=path)
+    tell("planned")
     print(f"wrote {path}")
 
 
 def build() -> None:
     """Change bill.py in two edits, and be interruptible between them."""
+    plan_path = json.loads(os.environ["ADW_INPUTS"])["plan"]
+    with open(plan_path, encoding="utf-8") as file:
+        if "divide with remainder" not in file.read():
+            sys.exit(f"{plan_path} is no plan that this agent can follow")
     edit(BUGGY, HALF)
     print("wrote the first half of the change", flush=True)
     with open(os.path.join(os.environ["ADW_ARTIFACTS"], "half-done"), "w", encoding="utf-8"):
@@ -83,9 +87,9 @@ def edit(old: str, new: str) -> None:
         file.write(text.replace(old, new))
 
 
-def tell(summary: str, **state: str) -> None:
+def tell(summary: str) -> None:
     with open(os.environ["ADW_RESULT"], "w", encoding="utf-8") as file:
-        json.dump({"summary": summary, "state": state}, file)
+        json.dump({"summary": summary}, file)
 
 
 KNOWN = {"plan": plan, "build": build, "review": review}
