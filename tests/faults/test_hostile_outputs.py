@@ -242,3 +242,35 @@ def test_case_H21_a_manifest_that_a_phase_wrote_is_not_believed(make_ground: Mak
     for name, content in (("plan", b"one\n"), ("built", b"two\n")):
         assert found[name]["sha256"] == hashlib.sha256(content).hexdigest()
         assert (ground.run_dir / found[name]["path"]).read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.md", b"two\nlines $(id) `id`.md", b"x" * 252 + b".md"])
+def test_case_H34_an_output_of_any_name_is_handed_over_as_it_is(
+    make_ground: MakeGround, name: bytes
+) -> None:
+    """Copied under its own bytes, named in every document, opened by the phase that needs it."""
+    octal = "".join(f"\\{byte:03o}" for byte in name)
+    ground = make_ground(
+        {
+            "plan": phase(
+                f"""mkdir specs; echo one > "$(printf 'specs/{octal}')" """,
+                outputs={"plan": {"path": "specs/*.md"}},
+            ),
+            "build": {
+                "needs": ["plan"],
+                "inputs": ["plan"],
+                "run": ["grep", "-q", "one", "{inputs.plan}"],
+            },
+        }
+    )
+
+    ground.ok("run", "w", "47")
+
+    copies = os.fsencode(ground.run_dir / "artifacts" / "plan" / "plan-1")
+    assert os.listdir(copies) == [name]
+    found = json.loads((ground.run_dir / "artifacts" / "manifest.json").read_bytes())
+    assert os.fsencode(found["plan"]["source"]) == b"specs/" + name
+    ground.ok("resume", ground.adw_id)
+    ground.ok("status", ground.adw_id)
+    for args in (("artifacts",), ("show",), ("history",)):
+        ground.ok(*args, ground.adw_id)
