@@ -1,11 +1,16 @@
 """Refusals of outputs, inputs, secrets and skills: the exact words and the exact place (marked by »)."""
 
 import json
+import posixpath
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adw.errors import WorkflowError
 from adw.loader import load_bytes
+from adw.store.artifacts import OutputFault, take
 from tests.support.marked import marked
 
 ONE_FAULT: dict[str, tuple[str, list[str]]] = {
@@ -303,3 +308,22 @@ def test_a_plain_relative_pattern_is_taken_as_it_is(path: str) -> None:
     graph = load_bytes(json.dumps(data).encode(), "w.json").graph
 
     assert [output.path for output in graph.phases["a"].outputs] == [path]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*"/.*?[]!a~-", "..", ".git", "**", "ü", "{adw_id}"]), max_size=9))
+def test_what_the_file_may_ask_for_is_what_can_be_looked_for(parts: list[str]) -> None:
+    """A path that is accepted is plain, and is never called malformed when it is looked for."""
+    path = "".join(parts)
+    data = {"name": "w", "phases": {"a": {"run": ["x"], "outputs": {"o": {"path": path}}}}}
+    try:
+        load_bytes(json.dumps(data).encode(), "w.json")
+    except WorkflowError:
+        return
+
+    assert posixpath.normpath(path) == path
+    assert not path.startswith("/")
+    assert not {"..", ".git"} & set(path.split("/"))
+    with TemporaryDirectory() as root, pytest.raises(OutputFault) as caught:
+        take(root, path, f"{root}/artifacts/o/a-1")
+    assert caught.value.kind == "missing_output"
