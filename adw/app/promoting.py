@@ -11,15 +11,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adw import clock
 from adw.core.graph import Output, Phase
-from adw.core.outcome import Verdict, one_line
 from adw.errors import StoreError
 from adw.store import artifacts, attempts, files
 from adw.store.artifacts import OutputFault
 from adw.store.encoding import json_bytes
+
+if TYPE_CHECKING:  # readers of the manifest do without pydantic, which outcomes are made of
+    from adw.core.outcome import Verdict
 
 SCHEMA_VERSION: Final = 1
 MANIFEST: Final = os.path.join("artifacts", "manifest.json")
@@ -47,8 +49,10 @@ class Promotion:
     """State fields that they set."""
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> "Verdict | None":
         """The failure; None where nothing that counts is missing or wrong."""
+        from adw.core.outcome import Verdict, one_line
+
         bad = [fault for fault in self.faults if not fault["optional"]]
         if not bad:
             return None
@@ -58,13 +62,26 @@ class Promotion:
         return Verdict(success=False, reason=reason, detail=one_line(words))
 
 
-def promote(run_dir: str, child: str, outputs: Sequence[Mapping[str, Any]], tree: str) -> Promotion:
+def promised(launch: Mapping[str, Any]) -> list[Output]:
+    """The outputs that a launch line binds its attempt to.
+
+    Raises:
+        ValueError: The line was damaged.
+    """
+    try:
+        return [Output(**each) for each in launch.get("outputs") or ()]
+    except TypeError as error:
+        message = "its launch line is damaged"
+        raise ValueError(message) from error
+
+
+def promote(run_dir: str, child: str, outputs: Sequence[Output], tree: str) -> Promotion:
     """Check and copy all that an attempt owed; its processes are gone.
 
     Args:
         run_dir: The state root.
         child: `<phase>-<attempt>`.
-        outputs: `owed` of its launch line.
+        outputs: What it owed.
         tree: Absolute path of the worktree.
 
     Returns:
@@ -74,8 +91,7 @@ def promote(run_dir: str, child: str, outputs: Sequence[Mapping[str, Any]], tree
         OSError: A copy could not be written.
     """
     found = Promotion()
-    for each in outputs:
-        output = Output(**each)
+    for output in outputs:
         try:
             found.outputs[output.name] = _taken(run_dir, child, output, tree)
         except OutputFault as fault:
@@ -236,8 +252,8 @@ def _phase_of(entry: Mapping[str, Any]) -> str:
 
 def _verdict(run_dir: str, child: str) -> dict[str, Any] | None:
     lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
-    found = attempts.find(lines, "verdict")
-    return found if found and found.get("success") else None
+    found = attempts.verdict(lines)
+    return found if found and found["success"] else None
 
 
 def read_manifest(run_dir: str) -> dict[str, dict[str, Any]]:
@@ -340,8 +356,8 @@ def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str
             return None
         child = f"{phase}-{entry.attempt}"
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
-        verdict = attempts.find(lines, "verdict") or {}
-        faults = [fault for fault in verdict.get("faults") or () if not fault["optional"]]
+        verdict = attempts.verdict(lines)
+        faults = [each for each in verdict["faults"] if not each["optional"]] if verdict else []
         return (child, faults) if faults else None
     return None
 
@@ -359,7 +375,7 @@ def write_verdict(run_dir: str, child: str, line: Mapping[str, Any]) -> None:
         raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
 
 
-def verdict_line(verdict: Verdict, found: Promotion | None) -> dict[str, Any]:
+def verdict_line(verdict: "Verdict", found: Promotion | None) -> dict[str, Any]:
     """The `verdict` line of an attempt."""
     return {
         "at": clock.stamp(),

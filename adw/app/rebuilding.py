@@ -103,14 +103,13 @@ def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBo
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
         if attempts.find(lines, "adopt") and entry.started_at:
             board.started(entry.phase, entry.attempt, child, entry.started_at, adopted=True)
-        line = attempts.find(lines, "exit") or {}
-        board.ended(entry, child, line.get("exit_code"), attempt_detail(entry, lines))
+        board.ended(entry, child, attempts.exit_code(lines), attempt_detail(entry, lines))
     return board
 
 
 def attempt_detail(entry: HistoryEntry, lines: list[dict[str, Any]]) -> str | None:
     """What was said of an attempt's end: by its verdict line, else by its exit line."""
-    verdict = attempts.find(lines, "verdict")
+    verdict = attempts.verdict(lines)
     if verdict and (verdict["success"], verdict["reason"]) == (entry.success, entry.reason):
         detail: str | None = verdict["detail"]
         return detail
@@ -118,7 +117,7 @@ def attempt_detail(entry: HistoryEntry, lines: list[dict[str, Any]]) -> str | No
     if entry.success or line is None:
         return None
     told = told_by(ExitRecord.of({"ended_at": "", **line}))
-    return one_line(told) if told else None
+    return one_line(str(told)) if told else None
 
 
 def outcomes(state: ADWStateData) -> list[tuple[str, int, bool]]:

@@ -66,8 +66,8 @@ def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
     launch = attempts.find(lines, "launch")
     if launch and attempts.find(lines, "body") and not told_launch(session, child):
         tell_launch(session, child, launch, number)
-    code = (attempts.find(lines, "exit") or {}).get("exit_code")
-    for kind, slots in end_events(entry, child, code, _verdict(entry, lines)):
+    code, verdict = attempts.exit_code(lines), _verdict(entry, lines)
+    for kind, slots in end_events(entry, child, code, verdict):
         if kind != "artifact_promoted":  # looked for below, all together
             _add(session, kind, slots, number + 1, entry.phase, child)
 
@@ -118,7 +118,7 @@ def _report(session: "Session", entry: HistoryEntry) -> None:
 
 def _verdict(entry: HistoryEntry, lines: list[dict[str, Any]]) -> dict[str, Any]:
     """The verdict line that an entry was made from; what it would say where there is none."""
-    found = attempts.find(lines, "verdict")
+    found = attempts.verdict(lines)
     if found and (found["success"], found["reason"]) == (entry.success, entry.reason):
         return found
     return {"detail": attempt_detail(entry, lines), "outputs": {}, "faults": []}

@@ -118,7 +118,12 @@ class Judge:
             StoreError: A copy could not be written.
         """
         phase = self.graph.phases.get(live.phase)  # None: of the workflow before this one
-        owed = None if phase and not phase.outputs else self._launch(child).get("outputs")
+        if phase and not phase.outputs:
+            return None, None
+        try:
+            owed = promoting.promised(self._launch(child))
+        except ValueError as error:
+            return Verdict(success=False, reason="contract", detail=str(error)), Promotion()
         if not owed:
             return None, None
         try:

@@ -147,6 +147,56 @@ def find(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
     return next((line for line in reversed(lines) if line["line"] == kind), None)
 
 
+def verdict(lines: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The last verdict line; one that is not whole counts for nothing, whoever damaged it."""
+    found = find(lines, "verdict")
+    if found is None or not _fits(found, _VERDICT):
+        return None
+    outputs, faults = found["outputs"].values(), found["faults"]
+    sound = all(_fits(each, _OUTPUT) for each in outputs)
+    return found if sound and all(_fits(each, _FAULT) for each in faults) else None
+
+
+def _fits(value: object, types: Mapping[str, tuple[type, ...]]) -> bool:
+    return isinstance(value, dict) and all(
+        type(value.get(name)) in allowed for name, allowed in types.items()
+    )
+
+
+_NONE: Final = type(None)
+_VERDICT: Final = {
+    "at": (str,),
+    "success": (bool,),
+    "reason": (str, _NONE),
+    "detail": (str, _NONE),
+    "outputs": (dict,),
+    "faults": (list,),
+}
+_OUTPUT: Final = {
+    "path": (str, _NONE),
+    "source": (str,),
+    "root": (str,),
+    "description": (str,),
+    "size_bytes": (int,),
+    "sha256": (str,),
+    "copied": (bool,),
+}
+_FAULT: Final = {
+    "name": (str,),
+    "path": (str,),
+    "root": (str,),
+    "kind": (str,),
+    "detail": (str,),
+    "optional": (bool,),
+}
+
+
+def exit_code(lines: list[dict[str, Any]]) -> int | None:
+    """The program's exit code by the last exit line, where it had one."""
+    code = (find(lines, "exit") or {}).get("exit_code")
+    return code if type(code) is int else None
+
+
 def alive(attempt_dir: str) -> bool:
     """Whether a supervisor, or an orchestrator on its way to one, holds the attempt."""
     return files.locked(os.path.join(attempt_dir, FILE))
