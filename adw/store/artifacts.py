@@ -99,12 +99,7 @@ def take(
 
             copy = None
             if before.st_size <= COPY_LIMIT:
-                copy = os.path.join(target_dir, source.rpartition("/")[2])
-                _make_room(target_dir, copy)
-                files.replace(copy, reader.pieces(), before_rename=look_again)
-                for _ in range(2):
-                    target_dir = os.path.dirname(target_dir)
-                    files.sync_dir(target_dir)
+                copy = _copy(reader, source, target_dir, look_again)
             else:
                 for _ in reader.pieces():
                     pass
@@ -228,6 +223,17 @@ def _identity(info: os.stat_result) -> tuple[int, ...]:
 
 
 # --- copying -----------------------------------------------------------------------------
+
+
+def _copy(reader: _Reader, source: str, target_dir: str, look_again: Callable[[], None]) -> str:
+    """Copy what is read, durably with the two directories above; the path of the copy."""
+    copy = os.path.join(target_dir, source.rpartition("/")[2])
+    _make_room(target_dir, copy)
+    files.replace(copy, reader.pieces(), before_rename=look_again)
+    for _ in range(2):
+        target_dir = os.path.dirname(target_dir)
+        files.sync_dir(target_dir)
+    return copy
 
 
 def _make_room(target_dir: str, copy: str) -> None:
