@@ -6,7 +6,7 @@ is loaded now is what every supervisor carries (docs/explanation/supervision.md)
 
 import sys
 
-_NEEDS_NURSERY = frozenset({"run", "resume", "cancel", "state", "task"})
+_NEEDS_NURSERY = frozenset({("run",), ("resume",), ("cancel",), ("state", "set"), ("task", "add")})
 
 
 def main() -> int:
@@ -34,7 +34,9 @@ def _needs_nursery(args: list[str]) -> bool:
     """Whether the command may start phases, or end what is left of them."""
     if not args or {"--help", "-h"} & set(args):
         return False
-    return args[0] in _NEEDS_NURSERY or (args[0] == "doctor" and "--rebuild" in args)
+    if args[0] == "doctor":
+        return "--rebuild" in args
+    return (args[0],) in _NEEDS_NURSERY or tuple(args[:2]) in _NEEDS_NURSERY
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ them whenever a sitting ends, and what goes wrong here is told and fails nothing
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from adw.store import files
 _PIECE: Final = 1 << 20  # bytes
 _DIR_MODE: Final = 0o755  # deliverables are for others, unlike the run's own files
 _FILE_MODE: Final = 0o644
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class _Changed(OSError):
@@ -58,6 +60,8 @@ def _one(run_dir: str, entry: Mapping[str, Any], target: str, name: str) -> str 
     """Deliver one artifact; says why not, or None."""
     if entry["path"] is None:
         return f"it was too large to be copied, see `{entry['source']}`"
+    if not _NAME.fullmatch(name) or ".." in entry["path"].split("/"):
+        return "somebody else changed the record of it"
     source = os.path.join(run_dir, entry["path"])
     folder = os.path.join(target, name)
     path = os.path.join(folder, os.path.basename(entry["path"]))

@@ -123,6 +123,9 @@ def differences(run_dir: str) -> Iterator[Difference]:
         yield from _artifacts(run_dir)
     except AdwError:  # the state itself is told as damaged
         return
+    except OSError as error:
+        detail = f"it cannot be read: {error.strerror or error}"
+        yield Difference("derived", error.filename or run_dir, detail)
 
 
 def _hint(run_dir: str) -> str:

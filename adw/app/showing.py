@@ -34,6 +34,7 @@ def show(run_dir: str) -> dict[str, Any]:
         made.setdefault(each["producer"], []).append(each["name"])
     commits = _commits(state)
     phases = [_phase(run_dir, each, commits, made) for each in status["phases"]]
+    earlier = [_phase(run_dir, each, commits, made) for each in _earlier(run_dir, status)]
     return {
         "schema_version": SCHEMA_VERSION,
         "adw_id": status["adw_id"],
@@ -51,6 +52,7 @@ def show(run_dir: str) -> dict[str, Any]:
         "plan_file": state.get("plan_file"),
         "updated_at": state.get("updated_at"),
         "phases": phases,
+        "earlier": earlier,
         "artifacts": artifacts,
         "recoveries": _recoveries(events),
         "warnings": _warnings(run_dir, events),
@@ -207,6 +209,31 @@ def _phase(
         }
         tries.append({**each, **more})
     return {"phase": found["phase"], "status": found["status"], "attempts": tries}
+
+
+def _earlier(run_dir: str, status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Phases of a workflow before this one, as far as this one has them not; `status` is null."""
+    known = {each["phase"] for each in status["phases"]}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in status["state"].get("phase_history", ()):
+        if entry.get("phase") in known or not entry.get("attempt") or "success" not in entry:
+            continue
+        child = f"{entry['phase']}-{entry['attempt']}"
+        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        said = {**(attempts.find(lines, "exit") or {}), **(attempts.find(lines, "verdict") or {})}
+        attempt = {
+            "attempt": entry["attempt"],
+            "child_id": child,
+            "success": entry["success"],
+            "reason": entry["reason"],
+            "exit_code": said.get("exit_code"),
+            "started_at": entry["started_at"],
+            "ended_at": entry["ended_at"],
+            "adopted": attempts.find(lines, "adopt") is not None,
+            "detail": said.get("detail"),
+        }
+        found.setdefault(entry["phase"], []).append(attempt)
+    return [{"phase": name, "status": None, "attempts": tries} for name, tries in found.items()]
 
 
 def _duration_s(attempt: Mapping[str, Any]) -> float | None:

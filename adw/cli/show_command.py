@@ -69,9 +69,10 @@ def _head(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _phases(found: Mapping[str, Any]) -> Iterator[str]:
     rows: list[tuple[object, ...]] = []
-    for phase in found["phases"]:
+    for phase in [*found["earlier"], *found["phases"]]:
         uncalled = phase["status"] == "pending" and found["status"] == "succeeded"
         status = "not needed" if uncalled and not phase["attempts"] else phase["status"]
+        status = status or "earlier"
         if not phase["attempts"]:
             rows.append((phase["phase"], status, None, None, None, None, ""))
         for number, each in enumerate(phase["attempts"]):
@@ -105,7 +106,7 @@ def _outcome(attempt: Mapping[str, Any]) -> str:
 
 def _claims(found: Mapping[str, Any]) -> Iterator[str]:
     """What attempts say of themselves in their results."""
-    for phase in found["phases"]:
+    for phase in [*found["earlier"], *found["phases"]]:
         for each in phase["attempts"]:
             parts = [each["summary"]] if each["summary"] else []
             if each["usage"]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from adw.cli.arguments import complete_run, json_option, places_here
+from adw.cli.arguments import complete_run, json_option, places_to_read
 from adw.cli.layout import columns, instant, show, took
 from adw.cli.output import print_json
 
@@ -17,7 +17,7 @@ def command(adw_id: str | None, *, as_json: bool) -> int:
     """Show all runs, the latest last; or one run with its phases."""
     from adw.app import reading
 
-    places = places_here()
+    places = places_to_read()
     if adw_id is None:
         found = reading.listing(places.agents_dir)
         if as_json:

@@ -147,6 +147,7 @@ def test_a_run_that_was_copied_away_is_read_without_its_repository(
         found = call(place, "artifacts", ID, "plan")
         assert (found.code, found.err) == (0, "")
         assert Path(found.out.strip()).read_bytes() == PLAN
+    assert call(outside, "status", ID).out.startswith(f"run {ID} succeeded\n")
     refused = call(outside, "resume", ID)
     assert (refused.code, "not a git repository" in refused.err) == (2, True)
 

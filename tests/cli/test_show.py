@@ -143,6 +143,7 @@ def test_as_json_it_has_the_documented_shape(repo: Repo) -> None:
         "plan_file",
         "updated_at",
         "phases",
+        "earlier",
         "artifacts",
         "recoveries",
         "warnings",
@@ -229,6 +230,26 @@ def test_a_run_written_elsewhere_is_shown_with_what_it_says(repo: Repo) -> None:
 
     assert (said.code, said.err) == (0, "")
     assert "\n  plan   failed  1    -        -     -       exit\n" in said.out
+
+
+def test_J_1_attempts_of_the_workflow_before_this_one_are_listed_too(repo: Repo) -> None:
+    first = [handmade.entry("design", 1, "exit"), handmade.entry("design", 2)]
+    run_dir = made_run(repo, [*first, *handmade.done()])
+    log(run_dir, "design-1", "stdout.log", b"tried\n")
+
+    found = call(repo, "show", ID, "--json").json()
+    page = call(repo, "show", ID).out
+
+    (design,) = found["earlier"]
+    assert (design["phase"], design["status"]) == ("design", None)
+    assert [(each["child_id"], each["reason"]) for each in design["attempts"]] == [
+        ("design-1", "exit"),
+        ("design-2", None),
+    ]
+    assert "attempts/design-1/stdout.log" in design["attempts"][0]["files"]
+    assert list(design["attempts"][0]) == list(found["phases"][0]["attempts"][0])
+    assert "\n  design           1 " in page
+    assert "\n  design  earlier  2 " in page
 
 
 @pytest.fixture

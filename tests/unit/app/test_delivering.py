@@ -145,6 +145,26 @@ def test_what_was_too_large_to_be_copied_is_told(delivery: Delivery) -> None:
     ]
 
 
+def test_H18_a_record_that_leads_elsewhere_is_not_followed(
+    delivery: Delivery, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    path = os.path.relpath(secret, delivery.run_dir)
+    entry = {"size_bytes": 6, "sha256": hashlib.sha256(b"secret").hexdigest()}
+    delivery.manifest["plan"] = {**entry, "path": path}
+    delivery.hand_over("plain", b"plain")
+    delivery.manifest["../up"] = delivery.manifest.pop("plain")
+
+    told = delivery.deliver()
+
+    assert [line.partition(": ")[2] for line in told] == [
+        "somebody else changed the record of it"
+    ] * 2
+    assert delivery.there() == {}
+    assert not (delivery.output / "artifacts" / "up").exists()
+
+
 def test_a_folder_that_cannot_be_made_is_told_for_each(delivery: Delivery) -> None:
     delivery.output.write_bytes(b"a file")
     delivery.hand_over("plan", b"plan\n")
