@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from adw.store import files
@@ -93,10 +94,7 @@ def take(
             before = os.fstat(fd)
             _refuse(before, source, max_bytes)
             reader = _Reader(fd, source, before.st_size, check)
-
-            def look_again() -> None:
-                _look_again(top, fd, source, before)
-
+            look_again = partial(_look_again, top, fd, source, before)
             copy = None
             if before.st_size <= COPY_LIMIT:
                 copy = _copy(reader, source, target_dir, look_again)
