@@ -282,7 +282,6 @@ def _recoveries(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for event in events:
         if event["event"] == "recovery_decided":
             name = (event["stage"], event["attempt"])
-            found.pop(name, None)  # so that the order is that of the decisions which count
             found[name] = {("phase" if key == "stage" else key): event[key] for key in keys}
     return list(found.values())
 
