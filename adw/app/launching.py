@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import escape
 
 from adw.app.environment import Identity, body_environment
 from adw.app.packets import Brief, child_task
@@ -106,8 +107,9 @@ def filled(
             return tuple(argv)
         return tuple(fill(word, values) for word in argv)
 
+    plain = {name: escape(str(v)) for name, v in values.items() if v is not None}
     return replace(
-        with_outputs(phase, lambda path: fill(path, values)),
+        with_outputs(phase, lambda path: fill(path, plain)),
         argv=program(phase.use) if phase.use else words(phase.argv),
         cwd=None if phase.cwd is None else fill(phase.cwd, values),
         ensure=tuple(words(each) for each in phase.ensure),

@@ -10,7 +10,7 @@ from adw.app.promoting import Input
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
 
-_SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
+SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
 
 
 def run_task(issue: dict[str, Any]) -> str:
@@ -187,7 +187,7 @@ class RunReport:
     notes: Sequence[str] = ()
     """On phases that run, failed or are held, most important first."""
     done: Sequence[str] = ()
-    """Phases that are done, with their evidence."""
+    """Phases that are done, with their evidence; the latest are enough."""
     recoveries: Sequence[str] = ()
     """Failures and what was decided about them."""
     artifacts: Sequence[str] = ()
@@ -205,16 +205,16 @@ def run_response(report: RunReport) -> str:
         f"- workflow: {view['workflow']}\n"
         f"- branch: {view['branch'] or 'not made yet'}\n"
         f"- worktree: {view['worktree'] or 'not made yet'}\n"
-        f"\n## Phases\n\n{summary}\n{_listed(report.notes[:_SHOWN], len(report.notes))}"
-        f"{_section('Done', report.done)}"
-        f"{_section('Recovery', report.recoveries)}"
-        f"{_section('Artifacts', report.artifacts)}"
+        f"\n## Phases\n\n{summary}\n{_listed(report.notes[:SHOWN], len(report.notes))}"
+        f"{_section('Done', report.done, report.counts.get('done', 0))}"
+        f"{_section('Recovery', report.recoveries, len(report.recoveries))}"
+        f"{_section('Artifacts', report.artifacts, len(report.artifacts))}"
         f"\n## Next\n\n{view['next_action']}\n"
     )
 
 
-def _section(title: str, lines: Sequence[str]) -> str:
-    return f"\n## {title}\n{_listed(lines[-_SHOWN:], len(lines))}" if lines else ""
+def _section(title: str, lines: Sequence[str], total: int) -> str:
+    return f"\n## {title}\n{_listed(lines[-SHOWN:], total)}" if lines else ""
 
 
 def _listed(lines: Sequence[str], total: int) -> str:

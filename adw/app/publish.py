@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adw import clock, failpoints
 from adw.app import reading
 from adw.app.entries import recovery_words
-from adw.app.packets import RunReport, issue_words, run_response
+from adw.app.packets import SHOWN, RunReport, issue_words, run_response
 from adw.core.decide import Decision
 from adw.core.graph import Graph
 from adw.core.outcome import one_line
@@ -117,7 +117,7 @@ def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport
         view={**head, **where},
         counts=session.board.counts(),
         notes=notes(facts),
-        done=done(facts, session.manifest.entries),
+        done=done(facts, session.manifest.entries, SHOWN),
         recoveries=[recovery_words(event) for event in session.recoveries],
         artifacts=[
             f"`{name}` by {entry['producer']}: {entry['path'] or entry['source']}"
@@ -126,13 +126,13 @@ def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport
     )
 
 
-def done(facts: Facts, manifest: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Phases that are done, each with its evidence."""
-    found = []
+def done(facts: Facts, manifest: Mapping[str, Mapping[str, Any]], most: int) -> list[str]:
+    """The phases that were done last, each with its evidence; in declared order."""
+    found: list[str] = []
     made: dict[str, list[str]] = {}
     for name, made_by in manifest.items():
         made.setdefault(str(made_by["producer"]), []).append(name)
-    for phase in facts.graph.phases:
+    for phase in reversed(list(facts.graph.phases)):
         entry = facts.board.latest(phase)
         if facts.board.status(phase) != "done" or entry is None or not entry.attempt:
             continue
@@ -142,7 +142,9 @@ def done(facts: Facts, manifest: Mapping[str, Mapping[str, Any]]) -> list[str]:
             parts.append(f"commit {entry.commit[:12]}")
         parts += [f"output `{name}`" for name in made.get(child, ())]
         found.append(f"`{child}`: {', '.join(parts)}")
-    return found
+        if len(found) == most:
+            break
+    return found[::-1]
 
 
 def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:

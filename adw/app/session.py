@@ -12,7 +12,7 @@ from typing import Any
 from adw import clock, failpoints
 from adw.app import handing, publish
 from adw.app.entries import end_events, entry_of, report_of
-from adw.app.packets import template_values
+from adw.app.packets import SHOWN, template_values
 from adw.app.parts import Parts
 from adw.app.promoting import Manifest, verdict_line, write_verdict
 from adw.app.verdicts import Judge
@@ -115,6 +115,7 @@ class Session:
             child = name_child(entry.phase, entry.attempt)
             self.event("recovery_decided", slots, stage=entry.phase, child_id=child)
             self.recoveries.append({"child_id": child, **slots})
+            del self.recoveries[: -2 * SHOWN]
         self.undecided.clear()
 
     def record(self, ended: Ended) -> None:
@@ -131,7 +132,7 @@ class Session:
             verdict = Verdict(success=False, reason="workspace", detail=head.message)
         found = None
         if verdict.success:
-            failure, found = self._judge.delivered(run.live, ended.child_id, fields)
+            failure, found = self._judge.delivered(run.live, ended.child_id, fields, self.state)
             verdict = failure or verdict
         verdict = self._without_secrets(run.live.phase, verdict)
         line = self._judge.note(ended, verdict, found)

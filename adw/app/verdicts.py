@@ -102,7 +102,7 @@ class Judge:
         return fields
 
     def delivered(
-        self, live: Live, child: str, claimed: dict[str, Any]
+        self, live: Live, child: str, claimed: dict[str, Any], state: ADWStateData
     ) -> tuple[Verdict | None, Promotion | None]:
         """Check and promote what a successful attempt owes.
 
@@ -110,6 +110,7 @@ class Judge:
             live: The attempt.
             child: Its name.
             claimed: State fields that its result sets.
+            state: The state that they are set in.
 
         Returns:
             The failure, if there is one; what was found, where anything was owed.
@@ -132,6 +133,13 @@ class Judge:
             path = error.filename or os.path.join(self.run_dir, "artifacts")
             raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
         failpoints.hit("outputs.copied")
+        try:
+            state.changed(**found.fields)
+        except ValueError:
+            promoting.discard(self.run_dir, child)
+            names = ", ".join(f"`{name}`" for name in found.fields)
+            text = f"the name of the file found cannot be recorded as {names}"
+            return Verdict(success=False, reason="contract", detail=text), Promotion()
         for name, value in found.fields.items():
             if claimed.get(name, value) != value:
                 text = f"`{name}` of result.json is `{claimed[name]}`, the output found `{value}`"
