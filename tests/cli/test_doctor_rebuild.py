@@ -280,3 +280,21 @@ def test_a_damaged_state_has_nothing_to_derive_from(repo: Repo, run_dir: Path) -
 
     assert said.code == 2
     assert "is not a valid state file" in said.err
+
+
+@pytest.mark.sweep
+def test_a_rebuild_that_was_killed_anywhere_is_finished_by_the_next(ground: Ground) -> None:
+    ground.go()
+    ground.adw("run", "w", "47")
+    before, fired = content(ground.run_dir), []
+    points = ("publish.before", "manifest.written", "history.written", "latest.written")
+    for point in (*points, "response.written"):
+        for name in DERIVED:
+            (ground.run_dir / name).unlink()
+        done = ground.adw("doctor", "--rebuild", ground.adw_id, ADW_FAILPOINT=point)
+        fired.append(done.exit_code)
+
+        ground.ok("doctor", "--rebuild", ground.adw_id)
+
+        assert content(ground.run_dir) == before, point
+    assert fired == [-9] * 5, "every point is reached"
