@@ -14,7 +14,7 @@ SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
 
 
 def run_task(issue: dict[str, Any]) -> str:
-    """TASK.md of a run: the issue, whole.
+    """TASK.md of a run: the issue, whole; its body stands at the end as it was found.
 
     Args:
         issue: `number`, `title`, `labels`, `issue_class`, `body`.
@@ -25,7 +25,8 @@ def run_task(issue: dict[str, Any]) -> str:
     lines = [head, "", f"Class: {issue['issue_class'] or 'none'}"]
     if labels:
         lines.append(f"Labels: {labels}")
-    return "\n".join([*lines, "", issue["body"].rstrip("\n"), ""])
+    body = issue["body"]
+    return "\n".join([*lines, "", body if body.endswith("\n") else f"{body}\n"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def parse_issue(data: bytes, file: str, number: int | None) -> Issue:
         WorkflowError: Not UTF-8, front matter with a fault, or no title; with the place.
     """
     text = _decode(data, file)
-    if text.startswith("---\n"):
+    if text.startswith(("---\n", "---\r\n")):
         source, body, first_line = _split(text, file)
     else:
         source, body, first_line = None, text, 1
@@ -143,7 +143,11 @@ def _decode(data: bytes, file: str) -> str:
         column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8")) + 1
         detail = f"byte 0x{data[error.start]:02x} is not valid UTF-8"
         raise _fault(file, (line, column), detail, "save the file as UTF-8") from None
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    found = text.find("\0")
+    if found >= 0:
+        place = (text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+        raise _fault(file, place, "a NUL character is found", "save the file as UTF-8")
+    return text.removeprefix("\ufeff")
 
 
 def _split(text: str, file: str) -> tuple[Source, str, int]:
@@ -151,9 +155,9 @@ def _split(text: str, file: str) -> tuple[Source, str, int]:
     lines = text.split("\n")
     for i, line in enumerate(lines[1:], start=1):
         if line.rstrip() in {"---", "..."}:
-            head = "\n".join(lines[1:i])
+            head = "\n".join(each.removesuffix("\r") for each in lines[1:i])
             source = parse(head.encode(), file, first_line=2, may_be_empty=True)
-            return source, "\n".join(lines[i + 1 :]).lstrip("\n"), i + 2
+            return source, "\n".join(lines[i + 1 :]).lstrip("\r\n"), i + 2
     raise _fault(file, (1, 1), "the front matter has no end", "write a line `---` after it")
 
 

@@ -61,9 +61,18 @@ def test_the_title_is_the_front_matters_else_the_first_line(text: str, title: st
 
 
 def test_a_text_without_front_matter_is_the_body_as_it_is() -> None:
-    text = "\n# T\n\n---\nnot: front matter\n---\n\x1b[31m\u202e ok\n"
+    text = "\n# T\n\n---\nnot: front matter\n---\n\x1b[31m\u202e ok\r\nold\rend\n\n"
 
     assert issue(text).body == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_follows_the_front_matter_is_the_body_as_it_is(end: str) -> None:
+    text = f"---{end}title: T{end}labels: [a]{end}---{end}{end}"
+
+    found = issue(f"{text}one\r\ntwo\rthree\n\n")
+
+    assert (found.body, found.labels) == ("one\r\ntwo\rthree\n\n", ("a",))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +162,11 @@ def test_any_title_becomes_one_clean_line_or_is_refused(text: str) -> None:
         ("---\ntitle: »{a: b}\n---\nx", ["a mapping is found, a string is expected"]),
         ("---\ntitle: »''\n---\nx", ["the title is empty"]),
         ('---\ntitle: »"a\\0b"\n---\nx', ["a NUL character is found in the title"]),
-        ("»a\x00b\n", ["a NUL character is found in the title"]),
+        ("a»\x00b\n", ["a NUL character is found", "hint: save the file as UTF-8"]),
+        (
+            "---\ntitle: a\n---\nb\r\nc»\x00",
+            ["a NUL character is found", "hint: save the file as UTF-8"],
+        ),
         (
             "---\nlabels: [a, »3]\n---\nx",
             ["`3` is a number, a string is expected", 'hint: write "3" in quotes'],
