@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adw.app import launching, promoting
 from adw.app.launching import IncompletePacket, Launch, Launched
-from adw.app.packets import Brief, addendum, addendum_head, issue_words, template_values
+from adw.app.packets import Brief, addendum, addendum_head, template_values
 from adw.app.promoting import Input, MissingInput
 from adw.core.decide import Start
 from adw.core.graph import Phase
@@ -87,7 +87,7 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
         run_dir=run_dir,
         worktree=tree,
         state=session.pending(),
-        title=issue_words(session.parts.run_info["issue"]),
+        title=str(session.parts.run_info["issue"]["title"]),
         repairs=start.repairs,
         inputs=promoting.inputs(run_dir, names, session.manifest.entries, tree),
         missing=promoting.faults_before(run_dir, start.phase, history) if tried else None,
@@ -171,6 +171,15 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
             files.replace(path, data)
     except OSError as error:
         raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+    return hashlib.sha256(data).hexdigest()
+
+
+def task_digest(run_dir: str, child: str) -> str | None:
+    """SHA-256 of an attempt's TASK.md as it is now; None where there is none that can be read."""
+    try:
+        data = files.read(os.path.join(run_dir, "children", child, "TASK.md"), limit=TASK_LIMIT)
+    except OSError:
+        return None
     return hashlib.sha256(data).hexdigest()
 
 

@@ -148,8 +148,7 @@ def _take_attempts(session: Session) -> None:
             attempts.remove(session.run_dir, child)
         else:
             found.append((launch["at"], child, folder, launch))
-            if attempts.find(lines, "body") and not recovering.told_launch(session, child):
-                recovering.tell_launch(session, child, launch)
+            recovering.tell_launch(session, child, lines, session.state.phase_history)
     for path in os.listdir(os.path.join(session.run_dir, "children")):
         if path not in known and not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
             attempts.remove(session.run_dir, path)

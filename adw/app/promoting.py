@@ -347,17 +347,18 @@ def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str
     Returns:
         The attempt's child id and the faults of its outputs; None where it did not fail by them.
     """
+    from adw.core.recovery import blamed
     from adw.model.state import FREE
 
     for entry in reversed(history):
         if entry.phase != phase or entry.reason in FREE:
             continue
-        if entry.success or entry.reason not in {"missing_output", "contract"}:
+        if entry.success:
             return None
         child = f"{phase}-{entry.attempt}"
         lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
         verdict = attempts.verdict(lines)
-        faults = [each for each in verdict["faults"] if not each["optional"]] if verdict else []
+        faults = blamed(entry.reason, verdict["faults"]) if verdict else []
         return (child, faults) if faults else None
     return None
 

@@ -4,10 +4,14 @@ A batch of events is one write after the commit: a crash loses it, or a part of 
 """
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from adw.app import handing
 from adw.app.entries import end_events, promoted
+from adw.app.promoting import faults_before
 from adw.app.rebuilding import attempt_detail
+from adw.core.recovery import blamed
 from adw.ids import child_id
 from adw.model.state import HistoryEntry
 from adw.store import attempts, files
@@ -30,30 +34,31 @@ def recover(session: "Session") -> None:
             _report(session, entry)
 
 
-def told_launch(session: "Session", child: str) -> bool:
-    """Whether the history has the launch of an attempt."""
-    phase = attempts.split(child)[0]
-    return any(True for _ in session.parts.history.told("child_launched", phase, child))
-
-
 def tell_launch(
-    session: "Session", child: str, launch: dict[str, Any], entries: int | None = None
+    session: "Session", child: str, lines: list[dict[str, Any]], before: Sequence[HistoryEntry]
 ) -> None:
-    """Tell the launch of an attempt that a crash left untold.
+    """Tell the packet and the launch of an attempt, where a crash left them untold.
 
     Args:
         session: The open run.
         child: The attempt.
-        launch: Its launch line.
-        entries: Length of the history that it belongs to; None: of the state.
+        lines: Its lines.
+        before: The entries that were there when it was launched.
     """
-    slots = {
-        "attempt": launch["attempt"],
-        "repairs": launch.get("repairs"),
-        "packet": f"children/{child}",
-    }
-    count = len(session.state.phase_history) if entries is None else entries
-    _add(session, "child_launched", slots, count, launch["phase"], child)
+    launch = attempts.find(lines, "launch")
+    if launch is None:
+        return
+    phase, count = launch["phase"], len(before)
+    packet = f"children/{child}"
+    digest = handing.task_digest(session.run_dir, child)
+    if digest and not _told(session, "packet_written", phase, child):
+        missing = launch["attempt"] > 1 and faults_before(session.run_dir, phase, before)
+        cause = "narrowed_retry" if missing else "attempt"
+        slots: dict[str, Any] = {"packet": packet, "task_sha256": digest, "cause": cause}
+        _add(session, "packet_written", slots, count, phase, child)
+    if attempts.find(lines, "body") and not _told(session, "child_launched", phase, child):
+        slots = {"attempt": launch["attempt"], "repairs": launch.get("repairs"), "packet": packet}
+        _add(session, "child_launched", slots, count, phase, child)
 
 
 def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
@@ -63,9 +68,7 @@ def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
         return
     child = child_id(entry.phase, entry.attempt)
     lines = _lines(session, child)
-    launch = attempts.find(lines, "launch")
-    if launch and attempts.find(lines, "body") and not told_launch(session, child):
-        tell_launch(session, child, launch, number)
+    tell_launch(session, child, lines, session.state.phase_history[:number])
     code, verdict = attempts.exit_code(lines), _verdict(entry, lines)
     for kind, slots in end_events(entry, child, code, verdict):
         if kind != "artifact_promoted":  # looked for below, all together
@@ -90,11 +93,10 @@ def _decisions(session: "Session") -> None:
         if entry.success or not entry.attempt or entry.phase not in session.graph.phases:
             continue
         child = child_id(entry.phase, entry.attempt)
-        if not any(
-            True for _ in session.parts.history.told("recovery_decided", entry.phase, child)
-        ):
+        if not _told(session, "recovery_decided", entry.phase, child):
             verdict = _verdict(entry, _lines(session, child))
-            session.undecided.append((entry, bool(verdict.get("faults"))))
+            narrowed = bool(blamed(entry.reason, verdict["faults"]))
+            session.undecided.append((entry, narrowed))
 
 
 def _correct(session: "Session") -> None:
@@ -114,6 +116,10 @@ def _report(session: "Session", entry: HistoryEntry) -> None:
         return
     files.sweep(folder)
     session.respond(entry, child, _verdict(entry, _lines(session, child)))
+
+
+def _told(session: "Session", kind: str, phase: str, child: str) -> bool:
+    return any(True for _ in session.parts.history.told(kind, phase, child))
 
 
 def _verdict(entry: HistoryEntry, lines: list[dict[str, Any]]) -> dict[str, Any]:

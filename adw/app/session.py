@@ -20,7 +20,7 @@ from adw.core.decide import Decision, Fold, Live, Start, cancel_targets, decide
 from adw.core.graph import Graph
 from adw.core.interfaces import Ended, LaunchSpec
 from adw.core.outcome import Verdict, one_line, outcome_word
-from adw.core.recovery import recovery
+from adw.core.recovery import blamed, recovery
 from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
@@ -362,7 +362,8 @@ class Session:
         if entry.success:
             self.manifest.landed(child, line)
         else:
-            self.undecided.append((entry, bool(line["faults"])))
+            narrowed = bool(blamed(entry.reason, line["faults"]))
+            self.undecided.append((entry, narrowed))
         self.respond(entry, child, line)
 
     def respond(self, entry: HistoryEntry, child: str, line: Mapping[str, Any]) -> None:

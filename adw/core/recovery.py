@@ -3,8 +3,8 @@
 Failure kinds and their recoveries are a closed list, docs/reference/failure-kinds.md.
 """
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from adw.core.decide import Decision, PhaseView
 from adw.core.graph import Graph
@@ -47,6 +47,18 @@ def recovery(graph: Graph, decision: Decision, entry: Entry, *, narrowed: bool) 
     if view.state == "wait" and entry.reason == "rate_limited":
         return Recovery("wait")
     return Recovery("hold" if entry.reason in HELD else again)
+
+
+def blamed(reason: str | None, faults: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The outputs that an attempt failed by; none where it failed by something else.
+
+    Args:
+        reason: Its failure kind.
+        faults: Of its verdict line, those of optional outputs too.
+    """
+    if reason not in {"missing_output", "contract"}:
+        return []
+    return [fault for fault in faults if not fault["optional"]]
 
 
 def _view(graph: Graph, views: Mapping[str, PhaseView], entry: Entry) -> PhaseView | None:
