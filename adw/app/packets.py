@@ -1,6 +1,8 @@
 """The texts of a run: TASK.md and RESPONSE.md of it and its children, and what templates may name."""
 
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +13,8 @@ from adw.core.graph import Phase
 from adw.model.state import ADWStateData
 
 SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
+
+_BREAKS: Final = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def run_task(issue: dict[str, Any]) -> str:
@@ -37,7 +41,7 @@ class Brief:
     worktree: str
     state: ADWStateData
     title: str
-    """Of the issue: one line."""
+    """Of the issue: one line, without its number."""
     repairs: str | None = None
     """The owner whose failure is repaired."""
     inputs: Sequence[Input] = ()
@@ -77,16 +81,17 @@ def child_task(phase: Phase, child_id: str, brief: Brief) -> str:
         parts.append(f"It repairs a failure of phase `{brief.repairs}`.\n")
     if brief.missing:
         parts.append(_narrowed(phase, brief))
-    skill = [f"- your role: {os.path.join(child, 'SKILL.md')}"] if phase.skill else []
+    skill = [f"- your role: {named(child, 'SKILL.md')}"] if phase.skill else []
+    plan = named(brief.worktree, state.plan_file) if state.plan_file else "none"
     where = [
-        f"- the whole task: {os.path.join(brief.run_dir, 'TASK.md')}",
+        f"- the whole task: {named(brief.run_dir, 'TASK.md')}",
         *skill,
-        f"- worktree: {brief.worktree}",
+        f"- worktree: {named(brief.worktree)}",
         f"- branch: {state.branch_name or 'none'}",
-        f"- plan: {state.plan_file or 'none'}",
-        f"- result, optional: {os.path.join(child, 'result.json')}",
-        f"- your report, optional: {os.path.join(child, 'RESPONSE.md')}",
-        f"- artifacts: {os.path.join(child, 'artifacts')}",
+        f"- plan: {plan}",
+        f"- result, optional: {named(child, 'result.json')}",
+        f"- your report, optional: {named(child, 'RESPONSE.md')}",
+        f"- artifacts: {named(child, 'artifacts')}",
     ]
     parts.append("\n".join(where) + "\n")
     if brief.inputs:
@@ -98,9 +103,9 @@ def child_task(phase: Phase, child_id: str, brief: Brief) -> str:
             f" whatever its exit code says:\n\n{lines}"
         )
     if phase.ensure:
-        held = "".join(f"- {' '.join(each)}\n" for each in phase.ensure)
+        held = "".join(f"- {_command(each)}\n" for each in phase.ensure)
         parts.append(f"Afterwards this must hold:\n\n{held}")
-    parts.append(f"Command:\n\n```\n{' '.join(phase.argv)}\n```\n")
+    parts.append(f"Command:\n\n```\n{_command(phase.argv)}\n```\n")
     return "\n".join([*parts, *(addendum(*each) for each in brief.addenda)])
 
 
@@ -117,7 +122,7 @@ def _narrowed(phase: Phase, brief: Brief) -> str:
         f"Attempt `{before}` ended with exit code 0, but what it owed is missing or wrong:\n\n"
         f"{lines}\n"
         f"Do only this; nothing else of phase `{phase.name}` is to be done again.\n"
-        f"The attempt before: {os.path.join(brief.run_dir, 'children', before)}\n"
+        f"The attempt before: {named(brief.run_dir, 'children', before)}\n"
     )
 
 
@@ -133,7 +138,22 @@ def _owed(name: str, root: str, path: str, output: Any) -> str:
 
 def _input(found: Input) -> str:
     more = f": {found.description}" if found.description else ""
-    return f"- `{found.name}` of `{found.producer}`: {found.path}{more}\n"
+    return f"- `{found.name}` of `{found.producer}`: {named(found.path)}{more}\n"
+
+
+def named(*parts: str) -> str:
+    """A path, joined, as a line of these texts has it.
+
+    One with control characters stands as a JSON string: a file's name may neither be torn apart
+    nor look like lines that adw wrote.
+    """
+    path = os.path.join(*parts)
+    return json.dumps(path) if _BREAKS.search(path) else path
+
+
+def _command(argv: Sequence[str]) -> str:
+    shell = tuple(argv[:2]) == ("sh", "-euc")  # where nothing was replaced
+    return " ".join(argv if shell else map(named, argv))
 
 
 def addendum(request: str, text: str) -> str:
@@ -164,7 +184,7 @@ def child_response(phase: str, child_id: str, facts: dict[str, Any]) -> str:
     logs = ", ".join(facts["logs"])
     printed = f"- output, in the run's directory: {logs}\n" if logs else "- output: none\n"
     found = "".join(
-        f"- `{name}`: {each['path'] or each['source']}, {each['size_bytes']} bytes,"
+        f"- `{name}`: {named(each['path'] or each['source'])}, {each['size_bytes']} bytes,"
         f" sha256 {each['sha256']}\n"
         for name, each in facts["outputs"].items()
     )

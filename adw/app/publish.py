@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adw import clock, failpoints
 from adw.app import reading
 from adw.app.entries import recovery_words
-from adw.app.packets import SHOWN, RunReport, issue_words, run_response
+from adw.app.packets import SHOWN, RunReport, issue_words, named, run_response
 from adw.core.decide import Decision
 from adw.core.graph import Graph
 from adw.core.outcome import one_line
@@ -120,7 +120,7 @@ def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport
         done=done(facts, session.manifest.entries, SHOWN),
         recoveries=[recovery_words(event) for event in session.recoveries],
         artifacts=[
-            f"`{name}` by {entry['producer']}: {entry['path'] or entry['source']}"
+            f"`{name}` by {entry['producer']}: {named(entry['path'] or entry['source'])}"
             for name, entry in session.manifest.entries.items()
         ],
     )
