@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adw.app import launching, promoting
 from adw.app.launching import IncompletePacket, Launch, Launched
-from adw.app.packets import Brief, addendum, addendum_head, template_values
+from adw.app.packets import Brief, Failure, addendum, addendum_head, template_values
 from adw.app.promoting import Input, MissingInput
+from adw.app.publish import failure_words
 from adw.core.decide import Start
 from adw.core.graph import Phase
 from adw.errors import StoreError
 from adw.ids import child_id
 from adw.model.state import HistoryEntry
-from adw.store import files
+from adw.store import attempts, files
 
 if TYPE_CHECKING:
     from adw.app.session import Session
 
+TAIL_BYTES: Final = 4096  # of what a failed attempt printed, told to its repair phase
 TASK_LIMIT: Final = 64 << 20  # bytes of a TASK.md; clarifications are small
 
 
@@ -88,11 +90,22 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
         worktree=tree,
         state=session.pending(),
         title=str(session.parts.run_info["issue"]["title"]),
-        repairs=start.repairs,
+        repairs=_failure(session, start.repairs) if start.repairs else None,
         inputs=promoting.inputs(run_dir, names, session.manifest.entries, tree),
         missing=promoting.faults_before(run_dir, start.phase, history) if tried else None,
         addenda=session.addenda.get(start.phase, ()),
     )
+
+
+def _failure(session: "Session", owner: str) -> Failure | None:
+    """The attempt of an owner that called its repair phase; None where none was launched."""
+    tries = [each for each in session.board.attempts(owner) if each["success"] is False]
+    if not tries:
+        return None
+    child, words = tries[-1]["child_id"], failure_words(tries[-1]["reason"], tries[-1]["detail"])
+    folder = os.path.join(session.run_dir, "attempts", child)
+    launched = os.path.isdir(os.path.join(session.run_dir, "children", child))
+    return Failure(child, words, attempts.log_tail(folder, TAIL_BYTES)) if launched else None
 
 
 def _filled(session: "Session", phase: Phase, found: Sequence[Input]) -> Phase:

@@ -34,6 +34,17 @@ def run_task(issue: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt whose failure a repair phase is called for."""
+
+    child_id: str
+    words: str
+    """Its failure kind and detail."""
+    tail: str
+    """The end of what it printed; secrets are blotted out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Brief:
     """What the packet of one attempt tells beside its phase."""
 
@@ -42,8 +53,8 @@ class Brief:
     state: ADWStateData
     title: str
     """Of the issue: one line, without its number."""
-    repairs: str | None = None
-    """The owner whose failure is repaired."""
+    repairs: "Failure | None" = None
+    """What a repair phase is to mend."""
     inputs: Sequence[Input] = ()
     missing: tuple[str, Sequence[Mapping[str, Any]]] | None = None
     """Child id of the attempt before, and what was wrong with its outputs: a narrowed retry."""
@@ -56,6 +67,8 @@ class Brief:
         found += [each.path for each in self.inputs]
         if self.state.plan_file:
             found.append(os.path.join(self.worktree, self.state.plan_file))
+        if self.repairs:
+            found.append(os.path.join(self.run_dir, "children", self.repairs.child_id))
         if self.missing:
             found.append(os.path.join(self.run_dir, "children", self.missing[0]))
         if phase.cwd:
@@ -78,7 +91,7 @@ def child_task(phase: Phase, child_id: str, brief: Brief) -> str:
         f"Run `{state.adw_id}` works on {issue}: {brief.title}\n",
     ]
     if brief.repairs:
-        parts.append(f"It repairs a failure of phase `{brief.repairs}`.\n")
+        parts.append(_failure(brief))
     if brief.missing:
         parts.append(_narrowed(phase, brief))
     skill = [f"- your role: {named(child, 'SKILL.md')}"] if phase.skill else []
@@ -107,6 +120,23 @@ def child_task(phase: Phase, child_id: str, brief: Brief) -> str:
         parts.append(f"Afterwards this must hold:\n\n{held}")
     parts.append(f"Command:\n\n```\n{_command(phase.argv)}\n```\n")
     return "\n".join([*parts, *(addendum(*each) for each in brief.addenda)])
+
+
+def _failure(brief: Brief) -> str:
+    """What a repair is about, with the end of what the failed attempt printed, as data."""
+    failed = brief.repairs
+    assert failed is not None
+    phase = failed.child_id.rpartition("-")[0]
+    fence = "```"
+    while fence in failed.tail:
+        fence += "`"
+    printed = f"\nThe end of what it printed:\n\n{fence}\n{failed.tail.rstrip()}\n{fence}\n"
+    return (
+        f"## The failure to mend\n\n"
+        f"Phase `{phase}` failed in attempt `{failed.child_id}`: {failed.words}\n"
+        f"Its report: {named(brief.run_dir, 'children', failed.child_id, 'RESPONSE.md')}\n"
+        f"{printed if failed.tail.strip() else ''}"
+    )
 
 
 def _narrowed(phase: Phase, brief: Brief) -> str:

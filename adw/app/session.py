@@ -224,8 +224,7 @@ class Session:
         if self._packets:
             for name in ("children", "attempts"):
                 files.sync_dir(os.path.join(self.run_dir, name))
-            if self.manifest.entries:  # a packet may name the report of whoever made an input
-                self._respond()
+            self._respond()  # a packet may name the report of the attempt before
         self.parts.wishes.tell_applied(self)
 
     def _keep_foreign(self) -> None:

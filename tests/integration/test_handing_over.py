@@ -146,3 +146,22 @@ def test_an_output_is_promoted_from_either_root(tmp_path: Path, root: str) -> No
     entry = manifest(run_dir)["report"]
     assert (run_dir / entry["path"]).read_text() == "{}\n"
     assert (entry["root"], entry["source"], entry["copied"]) == (root, "r.json", True)
+
+
+def test_a_repair_phase_is_told_what_failed_and_how(tmp_path: Path) -> None:
+    ground, run_dir = ran(
+        tmp_path,
+        {
+            "test": phase(
+                "echo '2 failed: ```'; test -e fixed", repair={"phase": "fix", "rounds": 1}
+            ),
+            "fix": phase("touch fixed"),
+        },
+    )
+    told = (run_dir / "children" / "fix-1" / "TASK.md").read_text()
+    report = run_dir / "children" / "test-1" / "RESPONSE.md"
+    assert "Phase `test` failed in attempt `test-1`: exit code 1\n" in told
+    assert f"Its report: {report}\n" in told
+    assert "````\n2 failed: ```\n````\n" in told
+    assert report.exists()
+    del ground
