@@ -8,7 +8,7 @@ For programs in Python that run as a phase:
     ...
     write_result(summary="built 3 pages", data={"pages": 3})
 
-Standard library and `store.files` only; importing it is cheap.
+Standard library, `store.files` and `store.encoding` only; importing it is cheap.
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from adw.errors import StoreError, UsageError
 from adw.store import files
+from adw.store.encoding import json_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def write_result(
     Args:
         state: Fields of the run's state to set.
         summary: One line for people.
-        data: Anything that later phases or people may want.
+        data: Anything that later phases or people may want; instants become ISO 8601.
         blocker: With exit code 77: what a person has to do.
         retry_after_s: With exit code 75: when to try again.
         usage: Tokens and cost, as far as they are known.
@@ -113,7 +114,7 @@ def write_result(
 
     Raises:
         StoreError: It cannot be written.
-        ValueError: Something in it is no JSON.
+        ValueError: Something in it is no JSON; a file from an earlier call stands as it was.
     """
     given = {
         "state": state,
@@ -126,7 +127,7 @@ def write_result(
     kept = {name: value for name, value in given.items() if value is not None}
     target = path or os.environ["ADW_RESULT"]
     try:
-        files.replace(target, json.dumps(kept, allow_nan=False).encode() + b"\n")
+        files.replace(target, json_bytes(kept) + b"\n")
     except OSError as error:
         raise StoreError(path=target, reason=error.strerror or str(error), fix=None) from error
 

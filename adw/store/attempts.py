@@ -64,6 +64,7 @@ def write_packet(
     """
     child_dir = os.path.join(run_dir, "children", child_id)
     attempt_dir = os.path.join(run_dir, "attempts", child_id)
+    line = encode({"line": "launch", **launch})
     files.make_dir(child_dir)
     files.make_dir(os.path.join(child_dir, "artifacts"))
     files.make_dir(attempt_dir)
@@ -73,7 +74,7 @@ def write_packet(
     fd = files.open_append(os.path.join(attempt_dir, FILE), new=True)
     held = files.lock(fd)
     assert held, "a new file's lock is free"
-    files.append(fd, encode({"line": "launch", **launch}))
+    files.append(fd, line)
     failpoints.hit("packet.written")
     return Packet(child_id, fd, attempt_dir, child_dir, tuple(packet))
 
@@ -129,13 +130,14 @@ def note_verdict(run_dir: str, child_id: str, verdict: Mapping[str, Any]) -> Non
         child_id: `<phase>-<attempt>`.
         verdict: `at`, `success`, `reason`, `detail`, `outputs`, `faults`.
     """
+    line = encode({"line": "verdict", **verdict})
     attempt_dir = os.path.join(run_dir, "attempts", child_id)
     new = not os.path.isdir(attempt_dir)
     if new:
         files.make_dir(attempt_dir, sync=True)
     fd = files.open_append(os.path.join(attempt_dir, FILE))
     try:
-        files.append(fd, encode({"line": "verdict", **verdict}), sync=True)
+        files.append(fd, line, sync=True)
     finally:
         os.close(fd)
     if new:

@@ -49,11 +49,15 @@ class History:
         child_id: str | None = None,
         recovered: bool = False,
     ) -> None:
-        """Remember one event; `flush` appends it."""
-        self.seq += 1
+        """Remember one event; `flush` appends it.
+
+        Raises:
+            ValueError: Something in it is no JSON; nothing is remembered.
+        """
         common = {"stage": stage, "child_id": child_id, "entries": entries, "recovered": recovered}
-        event = make_event(kind, self.seq, clock.stamp(), common, slots)
+        event = make_event(kind, self.seq + 1, clock.stamp(), common, slots)
         self._pending.append(json_bytes(event))
+        self.seq += 1
 
     def flush(self) -> None:
         """Append what was added, in one write."""

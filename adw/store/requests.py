@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from adw import failpoints
 from adw.store import files
+from adw.store.encoding import json_bytes
 
 DIR: Final = "requests"
 APPLIED: Final = os.path.join(DIR, "applied")
@@ -44,15 +45,16 @@ def ask(run_dir: str, kind: str, entries: int, fields: dict[str, Any]) -> str:
 
     Raises:
         OSError: Nothing was asked.
+        ValueError: A field is no JSON; nothing was asked.
     """
     assert kind in KINDS, kind
+    body = json_bytes({"kind": kind, "entries": entries, "fields": fields})
     folder = os.path.join(run_dir, DIR)
     lock = files.open_lock(os.path.join(folder, ".lock"))
     try:
         files.lock(lock, wait=True)
         path = os.path.join(folder, f"{_next(run_dir):06d}-{kind}.json")
-        body = json.dumps({"kind": kind, "entries": entries, "fields": fields})
-        files.replace(path, body.encode())
+        files.replace(path, body)
     finally:
         os.close(lock)
     wake(run_dir)
