@@ -277,14 +277,20 @@ class Kept:
         return found[0] if found[0] in self._known else "LATER"
 
 
-def open_again(ground: Ground, kept: Path) -> None:
-    """Open a run that was killed, as it lies and with each derived file gone: the same comes out."""
+def open_again(ground: Ground, kept: Path, *, singly: bool = True) -> None:
+    """Open a run that was killed, as it lies and with derived files gone: the same comes out.
+
+    Args:
+        ground: Its ground; the run's directory is in the end what it was.
+        kept: Where a copy goes, to lie there meanwhile.
+        singly: Delete each derived file by itself too, not only all together.
+    """
     os.makedirs(kept.parent, exist_ok=True)
     lies = Kept(ground.run_dir, kept)
     ground.ok("doctor", "--rebuild", ground.adw_id)
     assert_settled(ground.run_dir)
     wanted = lies.derived()
-    for names in lies.deletions():
+    for names in lies.deletions()[0 if singly else -1 :]:
         lies.back()
         lies.delete(names)
         ground.ok("doctor", "--rebuild", ground.adw_id)

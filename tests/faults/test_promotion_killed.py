@@ -89,10 +89,10 @@ def test_FS_16_FS_17_killed_between_the_copy_and_its_event(
     point: str, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """The outputs of `plan-2`: before the commit, and before the events."""
-    assert killed_at(tmp_path, point, undisturbed.end)
+    assert killed_at(tmp_path, point, undisturbed.end, singly=False)
 
 
-def killed_at(base: Path, point: str, undisturbed: dict[str, Any]) -> bool:
+def killed_at(base: Path, point: str, undisturbed: dict[str, Any], *, singly: bool = True) -> bool:
     """Whether it fired."""
     ground = Ground(base / "ground", PHASES)
     try:
@@ -103,7 +103,7 @@ def killed_at(base: Path, point: str, undisturbed: dict[str, Any]) -> bool:
         assert_sound(ground.run_dir)
         ground.all_gone()
         assert_sound(ground.run_dir)
-        open_again(ground, base / "kept")
+        open_again(ground, base / "kept", singly=singly)
         assert_resumed(ground, undisturbed)
     finally:
         ground.end()
