@@ -54,6 +54,7 @@ class Identity:
     state: ADWStateData
     child_id: str
     attempt: int
+    round: int
 
 
 def body_environment(
@@ -73,6 +74,7 @@ def body_environment(
         "ADW_ID": state.adw_id,
         "ADW_PHASE": phase.name,
         "ADW_ATTEMPT": str(who.attempt),
+        "ADW_ROUND": str(who.round),
         "ADW_STATE": os.path.join(who.run_dir, "adw_state.json"),
         "ADW_STATE_ROOT": who.run_dir,
         "ADW_CHILD": who.child_id,

@@ -12,6 +12,7 @@ from adw.app.promoting import Input, MissingInput
 from adw.app.publish import failure_words
 from adw.core.decide import Start
 from adw.core.graph import Phase
+from adw.core.rounds import round_of
 from adw.errors import StoreError
 from adw.ids import child_id
 from adw.model.state import HistoryEntry
@@ -61,6 +62,7 @@ def hand(
             phase=_filled(session, phase, brief.inputs),
             child_id=child_id(start.phase, start.attempt),
             at=at,
+            round=round_of(session.parts.full, history, start.phase, start.repairs),
             before=before,
             brief=brief,
             skill=session.parts.resource(phase.skill) if phase.skill else None,

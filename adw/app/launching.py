@@ -31,6 +31,8 @@ class Launch:
     """With its templates filled."""
     child_id: str
     at: str
+    round: int
+    """Which round of the phase it belongs to; see adw.core.rounds."""
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
     brief: Brief
@@ -64,6 +66,7 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         "phase": start.phase,
         "attempt": start.attempt,
         "repairs": start.repairs,
+        "round": launch.round,
         "at": launch.at,
         "argv": phase.argv,
         "before": launch.before,
@@ -72,7 +75,7 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         line["outputs"] = owed(phase)
     text = text_bytes(child_task(phase, child, brief))
     packet = attempts.write_packet(brief.run_dir, child, text, line, launch.skill)
-    who = Identity(brief.run_dir, brief.worktree, brief.state, child, start.attempt)
+    who = Identity(brief.run_dir, brief.worktree, brief.state, child, start.attempt, launch.round)
     env = body_environment(base_env, phase, who, inputs_json(brief.inputs))
     spec = LaunchSpec(
         child_id=child,

@@ -63,6 +63,7 @@ def make_session(opened: Opened) -> Session:
         state_file=opened.state_file,
         history=History(run_dir),
         graph=graph,
+        full=opened.definition.full,
         run_info=opened.run_info,
         config=config,
         base_env={name: value for name, value in env.items() if name not in secret},
@@ -149,9 +150,10 @@ def _take_attempts(session: Session) -> None:
         else:
             found.append((launch["at"], child, folder, launch))
             recovering.tell_launch(session, child, lines, session.state.phase_history)
-    for path in os.listdir(os.path.join(session.run_dir, "children")):
-        if path not in known and not os.path.isdir(os.path.join(session.run_dir, "attempts", path)):
-            attempts.remove(session.run_dir, path)
+    for name in os.listdir(os.path.join(session.run_dir, "children")):
+        tried = name in known or os.path.isdir(os.path.join(session.run_dir, "attempts", name))
+        if attempts.split(name)[1] and not tried:
+            attempts.remove(session.run_dir, name)
     for _, child, folder, launch in sorted(found, key=lambda each: each[:2]):
         _take(session, child, folder, launch)
 

@@ -36,6 +36,9 @@ class Parts:
     state_file: StateFile
     history: History
     graph: Graph
+    """What the command runs: the workflow, or what `--only` and `--until` cut out of it."""
+    full: Graph
+    """The whole workflow."""
     run_info: Mapping[str, Any]
     """run.json."""
     config: Mapping[str, Any]

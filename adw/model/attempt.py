@@ -49,6 +49,8 @@ class Launch(Document):
     """Its number."""
     repairs: str | None
     """With a repair phase: the owner that called it."""
+    round: Annotated[int, Field(ge=1)] | None = None
+    """Which round of the phase it belongs to; absent in attempts of versions before rounds."""
     at: Instant
     """When."""
     argv: list[str]

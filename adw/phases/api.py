@@ -29,6 +29,8 @@ class Context:
     adw_id: str
     phase: str
     attempt: int
+    round: int
+    """Which round of the phase: outside effects are made once a round."""
     child: str
     """`<phase>-<attempt>`."""
     state_root: str
@@ -67,6 +69,7 @@ class Context:
                 adw_id=env["ADW_ID"],
                 phase=env["ADW_PHASE"],
                 attempt=int(env["ADW_ATTEMPT"]),
+                round=int(env.get("ADW_ROUND") or 1),
                 child=env["ADW_CHILD"],
                 state_root=env["ADW_STATE_ROOT"],
                 state=env["ADW_STATE"],

@@ -38,11 +38,12 @@ def test_only_listed_names_are_inherited_and_dangerous_ones_never() -> None:
 
 def test_ST_16_case_D5_identity_and_ports_come_by_name_and_win_over_the_phases_own() -> None:
     phase = Phase("test", argv=("true",), env=(("CI", "1"), ("PATH", "/own"), ("ADW_ID", "forged")))
-    who = Identity("/r/agents/cc73faf1", "/r/trees/cc73faf1", STATE, "test-2", 2)
+    who = Identity("/r/agents/cc73faf1", "/r/trees/cc73faf1", STATE, "test-2", 2, 3)
     env = body_environment(inherited(OUTER, []), phase, who, "{}")
 
     assert (env["CI"], env["PATH"], env["ADW_ID"]) == ("1", "/own", "cc73faf1")
     assert (env["ADW_PHASE"], env["ADW_ATTEMPT"], env["ADW_CHILD"]) == ("test", "2", "test-2")
+    assert env["ADW_ROUND"] == "3"
     assert (env["ADW_BACKEND_PORT"], env["ADW_FRONTEND_PORT"]) == ("9107", "9207")
     assert env["ADW_RESULT"] == "/r/agents/cc73faf1/children/test-2/result.json"
     assert env["ADW_PLAN_FILE"] == ""
