@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adw import clock
 from adw.core.graph import Output, Phase
 from adw.errors import StoreError
-from adw.store import artifacts, attempts, files
+from adw.store import artifacts, attempts, files, views
 from adw.store.artifacts import OutputFault
 from adw.store.encoding import json_bytes
 
@@ -223,7 +223,7 @@ class Manifest:
             with contextlib.suppress(OSError):
                 self._written = files.read(path)
         if data != self._written:
-            files.replace(path, data, sync=False)
+            views.put(path, data)
             self._written = data
 
     def encoded(self) -> bytes:

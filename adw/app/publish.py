@@ -20,7 +20,7 @@ from adw.core.graph import Graph
 from adw.core.outcome import one_line
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
 from adw.model.state import ADWStateData
-from adw.store import files
+from adw.store import views
 from adw.store.encoding import json_bytes, text_bytes
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def _replace_views(session: "Session", decision: Decision) -> None:
     head = view_head(facts, decision)
     session.reason = head["reason"]
     data = latest_bytes(head, session.board.encoded())
-    files.replace(os.path.join(session.run_dir, reading.LATEST), data, sync=False)
+    views.put(os.path.join(session.run_dir, reading.LATEST), data)
     failpoints.hit("latest.written")
     text = run_response(_report(session, facts, head))
-    files.replace(os.path.join(session.run_dir, "RESPONSE.md"), text_bytes(text), sync=False)
+    views.put(os.path.join(session.run_dir, "RESPONSE.md"), text_bytes(text))
     failpoints.hit("response.written")
 
 
@@ -113,6 +113,9 @@ def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport
     state = session.state
     issue = one_line(issue_words(session.parts.run_info["issue"]))
     where = {"branch": state.branch_name, "worktree": state.worktree_path, "issue": issue}
+    if session.leaving and not head["closing"]:
+        action, reason = f"adw resume {state.adw_id}", reading.LEFT.get(facts.left or "")
+        where |= {"status": "interrupted", "reason": reason, "next_action": action}
     return RunReport(
         view={**head, **where},
         counts=session.board.counts(),

@@ -25,7 +25,7 @@ from adw.core.view import PhaseBoard
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
-from adw.store import files
+from adw.store import files, runs
 from adw.store.encoding import text_bytes
 
 
@@ -50,6 +50,8 @@ class Session:
     reason: str | None = None
     left: str | None = None
     """How a person ended this sitting; None while it goes on."""
+    leaving: bool = False
+    """What is published now is the last of this sitting: nobody goes on by himself."""
     _running: dict[str, _Run] = field(default_factory=dict)
     _entries: list[HistoryEntry] = field(default_factory=list)
     _fields: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class Session:
     def record(self, ended: Ended) -> None:
         """Append the entry of an attempt that is over."""
         run = self._running.pop(ended.child_id)
+        runs.complete_dirs(self.run_dir)  # it may have put a link in place of one
         evidence = self.parts.state_file.restore()
         verdict, fields = self._judged(run, ended)
         if evidence:

@@ -222,7 +222,7 @@ def remove(run_dir: str, child_id: str) -> None:
     """Remove a packet that never became an attempt."""
     for kind in ("children", "attempts"):
         path = os.path.join(run_dir, kind, child_id)
-        if os.path.isdir(path):
+        if os.path.isdir(path) and not os.path.islink(path):
             files.remove_tree(path)
 
 

@@ -329,8 +329,9 @@ def sweep(directory: str) -> int:
     count = 0
     for name in os.listdir(directory):
         if name.startswith(".") and name.endswith(".tmp"):
-            unlink(os.path.join(directory, name))
-            count += 1
+            with contextlib.suppress(IsADirectoryError):  # not ours: we leave files
+                unlink(os.path.join(directory, name))
+                count += 1
     return count
 
 

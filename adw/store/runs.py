@@ -8,11 +8,12 @@ Readers never write and take no lock.
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from adw.errors import AmbiguousId, BusyError, MalformedId, UnknownName
+from adw.errors import AmbiguousId, BusyError, MalformedId, StoreError, UnknownName
 from adw.ids import is_id
 from adw.store import attempts, files, requests
 
@@ -89,11 +90,23 @@ def publish_run(temp: str, lock: RunLock) -> None:
 
 
 def complete_dirs(run_dir: str) -> None:
-    """Make folders that a run written elsewhere, or copied without empty ones, lacks."""
+    """Make folders that a run lacks: one written elsewhere, copied without empty ones, or robbed.
+
+    Raises:
+        StoreError: A link or a file stands in place of one: what is swept and written in these
+            folders is only ever the run's own.
+    """
     for name in DIRS:
         path = os.path.join(run_dir, name)
-        if not os.path.isdir(path):
+        try:
+            kind = os.lstat(path).st_mode
+        except FileNotFoundError:
             files.make_dir(path, sync=True)
+            continue
+        if not stat.S_ISDIR(kind):
+            what = "a symbolic link" if stat.S_ISLNK(kind) else "a file"
+            fix = f"put the folder back, then adw resume {os.path.basename(run_dir)}"
+            raise StoreError(path=path, reason=f"{what} stands in place of the folder", fix=fix)
 
 
 def sweep_new(agents_dir: str) -> None:
