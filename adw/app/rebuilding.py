@@ -144,7 +144,8 @@ def bare_graph(state: ADWStateData) -> Graph:
 
     names = list(dict.fromkeys(entry.phase for entry in state.phase_history))
     phases = {name: Phase(name) for name in names}
-    return Graph("unknown", phases, tuple(names), 1, {}, {}, {})
+    unneeded: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
+    return Graph("unknown", phases, tuple(names), 1, {}, unneeded, {})
 
 
 def read_info(run_dir: str) -> dict[str, Any]:

@@ -176,3 +176,17 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_called_interrupted(
         monkeypatch.setattr(runs, "held", lambda _dir, answers=answers: next(answers, False))
 
         assert look(world.run_dir)["status"] == "running"
+
+
+def test_a_state_that_names_no_workflow_is_read_whatever_has_succeeded(tmp_path: Path) -> None:
+    """A run that was written elsewhere, design 5."""
+    world = World(tmp_path, phase("a"), phase("b", ("a",)))
+    world.drive()
+    Path(world.run_dir, "state", "latest.json").unlink()
+
+    found = reading.status(world.run_dir)
+
+    assert [(each["phase"], each["status"]) for each in found["phases"]] == [
+        ("a", "done"),
+        ("b", "done"),
+    ]
