@@ -6,7 +6,6 @@ lives, which a kernel lock tells, not its age; a port that some other program ha
 """
 
 import errno
-import json
 import os
 import socket
 import zlib
@@ -17,12 +16,12 @@ from typing import Any, Final
 from adw import log
 from adw.errors import PortsExhausted
 from adw.store import files
-from adw.workspace import locks
+from adw.workspace import locks, tables
 
 BACKEND: Final = 9100
 FRONTEND: Final = 9200
 SLOTS: Final = 100  # more would let backends reach into the frontends
-_VERSION: Final = 1
+_KEY: Final = "leases"
 _LOCK_WAIT_S: Final = 20.0
 _SHOWN_HOLDERS: Final = 10
 
@@ -90,7 +89,7 @@ def lease(
     with locks.storing(host_dir):
         files.make_dirs(host_dir)
     with locks.held(os.path.join(host_dir, "ports.lock"), _LOCK_WAIT_S), locks.storing(table):
-        known = _load(table)
+        known = tables.load(table, _KEY, _row)
         mine = next((each for each in known if each.run_dir == run_dir), None)
         others = [e for e in known if e.run_dir != run_dir and _lives(e, alive)]
         slot = _choose(adw_id, wanted, slots, others, mine if serving else None)
@@ -170,32 +169,14 @@ def _lives(entry: Lease, alive: Callable[[str], bool]) -> bool:
     return os.path.isdir(entry.run_dir) and alive(entry.run_dir)
 
 
-def _load(table: str) -> list[Lease]:
-    try:
-        data = files.read_if_exists(table)
-        return [] if data is None else _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError, RecursionError, files.NotOurs) as error:
-        aside = f"{table}.damaged-{os.urandom(4).hex()}"
-        files.rename(table, aside)
-        log.event("ports.table_damaged", kept=aside, reason=str(error))
-        return []
-
-
-def _parse(found: Any) -> list[Lease]:
-    if found["schema_version"] != _VERSION:
-        message = f"schema version {found['schema_version']}"
-        raise ValueError(message)
-    leases = [
-        Lease(int(each["slot"]), str(each["adw_id"]), str(each["run_dir"]))
-        for each in found["leases"]
-    ]
-    if any(not 0 <= each.slot < SLOTS for each in leases):
+def _row(found: dict[str, Any]) -> Lease:
+    lease = Lease(int(found["slot"]), str(found["adw_id"]), str(found["run_dir"]))
+    if not 0 <= lease.slot < SLOTS:
         message = "a slot out of range"
         raise ValueError(message)
-    return leases
+    return lease
 
 
 def _save(table: str, leases: list[Lease]) -> None:
     ordered = sorted(leases, key=lambda each: each.slot)
-    value = {"schema_version": _VERSION, "leases": [asdict(each) for each in ordered]}
-    files.replace(table, json.dumps(value, indent=1).encode() + b"\n")
+    tables.save(table, _KEY, [asdict(each) for each in ordered])
