@@ -62,12 +62,16 @@ class Wishes:
         if self.wish != "cancel":
             self.wish = "signal"
 
-    def look(self, session: "Session") -> None:
-        """Take up what was asked since the last look."""
+    def drain(self) -> None:
+        """Take what woke the sleeper out of the descriptors."""
         for fd in self.fds:
             with contextlib.suppress(BlockingIOError):
                 while os.read(fd, 4096):
                     pass
+
+    def look(self, session: "Session") -> None:
+        """Take up what was asked since the last look."""
+        self.drain()
         known = {request.name for request in self.unmoved}
         new = [each for each in requests.pending(self.run_dir) if each.name not in known]
         if any(request.name in self.left_over for request in new):

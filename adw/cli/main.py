@@ -44,7 +44,9 @@ class LazyGroup(click.Group):
         """Load one command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"adw.cli.{cmd_name}_command").command
+        command: click.Command = import_module(
+            f"adw.cli.{cmd_name.replace('-', '_')}_command"
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -26,6 +26,8 @@ a crash swallowed it."""
 KINDS: Final[dict[str, dict[str, str]]] = {
     "run_created": {"workflow": "str", "issue_number": "int|null", "base": "str|null"},
     "run_opened": {"command": "str", "pid": "int"},
+    "run_queued": {"position": "int", "limit": "int"},
+    "run_admitted": {"waited_s": "int"},
     "workspace_ready": {"worktree": "str|null", "branch": "str|null", "action": "str"},
     "packet_written": {"packet": "str", "task_sha256": "str", "cause": "str"},
     "input_changed": {
@@ -34,6 +36,8 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "recorded_sha256": "str",
         "found_sha256": "str",
     },
+    "tree_kept": {"ref": "str", "commit": "str", "left_out": "list[str]"},
+    "tree_reset": {"head": "str", "commit": "str|null", "cause": "str"},
     "child_launched": {"attempt": "int", "repairs": "str|null", "packet": "str"},
     "child_adopted": {"attempt": "int", "supervisor_pid": "int"},
     "child_completed": {

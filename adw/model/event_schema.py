@@ -17,6 +17,8 @@ CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 MEANING: Final[dict[str, str]] = {
     "run_created": "The run's directory was made.",
     "run_opened": "An orchestrator took the run's lock.",
+    "run_queued": "As many runs work as may at once; this one waits for its turn.",
+    "run_admitted": "A run that was queued has its turn.",
     "workspace_ready": "The worktree is there.",
     "packet_written": "The TASK.md of an attempt was written, or added to.",
     "input_changed": "A file that the attempt reads is not the one that was promoted; it is used as"
@@ -54,6 +56,9 @@ SLOTS: Final[dict[str, str]] = {
     "base": "Commit that the branch starts from.",
     "command": "The command that opened the run.",
     "pid": "Process id of the orchestrator.",
+    "position": "Its place among those that wait; 1 is the next.",
+    "limit": "How many runs of the repository may work at once.",
+    "waited_s": "Seconds that it waited.",
     "worktree": "Path of the worktree, relative to the main checkout.",
     "branch": "Branch of the run.",
     "action": "What was done.",
