@@ -177,14 +177,15 @@ def _status(view: dict[str, Any], *, held: bool) -> str:
 def _reason(view: dict[str, Any], status: str) -> str | None:
     """Why the run is where it is; of an interrupted one, which person ended its sitting."""
     found: str | None = view["reason"]
-    return _LEFT.get(view.get("left") or "") if status == "interrupted" else found
+    return LEFT.get(view.get("left") or "") if status == "interrupted" else found
 
 
-_LEFT: Final = {
+LEFT: Final = {
     "pause": "paused by a person",
     "SIGINT": "ended by Ctrl-C",
     "SIGTERM": "ended by SIGTERM",
 }
+"""What ended a sitting before the run was over, in words."""
 
 
 def _unrecorded(

@@ -129,7 +129,7 @@ class Work:
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
             session = make_session(self._parts(supervision, wishes))
-            session.left = left
+            session.left, session.leaving = left, True
             if session.wish() == "cancel":
                 self._close(session, drive(session, supervision, clock.Clock(), wait=False))
                 return
@@ -230,6 +230,7 @@ class Work:
         if outcome.closing:
             slots = {"closing": outcome.closing, "reason": session.reason}
             session.event("run_closed", slots)
+        session.leaving = True
         if outcome.wish == "pause":
             session.left = "pause"
         elif outcome.wish == "signal" and session.parts.wishes.signal is not None:
