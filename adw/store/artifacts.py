@@ -241,6 +241,8 @@ def _make_room(target_dir: str, copy: str) -> None:
     through it would land outside the run.
     """
     artifacts_dir, name = os.path.split(os.path.dirname(target_dir))
+    if not os.path.lexists(artifacts_dir):
+        files.make_dirs(artifacts_dir)
     files.make_dir(artifacts_dir, exist_ok=True)
     files.make_dir(os.path.join(artifacts_dir, name), exist_ok=True)
     files.make_dir(target_dir, exist_ok=True)
