@@ -96,15 +96,6 @@ class Place:
         return found
 
 
-def words(found: queue.Standing) -> str:
-    """Such as: position 2 of 3 in the queue, 2 runs work (`max_concurrent: 2`)."""
-    runs_work = "1 run works" if found.working == 1 else f"{found.working} runs work"
-    return (
-        f"position {found.position} of {found.waiting} in the queue, {runs_work}"
-        f" (`max_concurrent: {found.limit}`)"
-    )
-
-
 def all_recorded(run_dir: str, state: ADWStateData) -> bool:
     """Whether no attempt's end is still to be recorded, for which the worktree must be there."""
     known = {f"{entry.phase}-{entry.attempt}" for entry in state.phase_history}
@@ -142,7 +133,7 @@ def await_place(
                 _tell_end(session, clock.monotonic() - begun)
             return True
         if found.position != told:
-            say(f"run {os.path.basename(run_dir)} is queued: {words(found)}")
+            say(f"run {os.path.basename(run_dir)} is queued: {queue.words(found)}")
             if session is not None and told is None:
                 _tell_begin(session, found)
             told = found.position

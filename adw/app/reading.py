@@ -34,7 +34,8 @@ def status(run_dir: str) -> dict[str, Any]:
     unseen = {child: words for child, (_, _, words) in unrecorded.items() if words and not held}
     phases = [_phase(phase, living, unseen, held=held) for phase in view["phases"]]
     survivors = None if held else _survivors(run_dir, unrecorded)
-    now = "held" if survivors else _status(view, held=held)
+    queued = _queue_words(run_dir) if held else None
+    now = "held" if survivors else "queued" if queued else _status(view, held=held)
     action = f"adw resume {view['adw_id']}" if now == "interrupted" else view["next_action"]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -43,7 +44,7 @@ def status(run_dir: str) -> dict[str, Any]:
         "definition": view["definition"],
         "issue_number": view["issue_number"],
         "status": now,
-        "reason": None if held else survivors or _reason(view, now),
+        "reason": queued if held else survivors or _reason(view, now),
         "paused": now == "interrupted" and view.get("left") == "pause",
         "until": view["until"],
         "next_action": f"adw watch {view['adw_id']}" if held else action,
@@ -73,7 +74,7 @@ def short(agents_dir: str, name: str) -> dict[str, Any]:
             "adw_id": name,
             "workflow": view["workflow"],
             "issue_number": view["issue_number"],
-            "status": _status(view, held=held),
+            "status": "queued" if held and _waits(run_dir) else _status(view, held=held),
             "paused": not held and not view["closing"] and view.get("left") == "pause",
             "updated_at": state.get("updated_at"),
         }
@@ -165,8 +166,23 @@ def read_latest(run_dir: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None
 
 
+def _queue_words(run_dir: str) -> str | None:
+    """Where a held run waits, if it waits for others to end."""
+    from adw.workspace import leases, queue
+
+    found = queue.standing(leases.host_dir(), run_dir, runs.alive)
+    return queue.words(found) if found else None
+
+
+def _waits(run_dir: str) -> bool:
+    """Whether a held run waits for others to end."""
+    from adw.workspace import leases, queue
+
+    return queue.waits(leases.host_dir(), run_dir)
+
+
 def _status(view: dict[str, Any], *, held: bool) -> str:
-    """Lock held: queued, running or held; free: what `closing` says, else interrupted."""
+    """Lock held and no place in a queue: running or held; free: what `closing` says, else interrupted."""
     if held:
         return "held" if view["status"] == "held" and not view["closing"] else "running"
     if not view["closing"]:
@@ -175,7 +191,7 @@ def _status(view: dict[str, Any], *, held: bool) -> str:
 
 
 def _reason(view: dict[str, Any], status: str) -> str | None:
-    """Why the run is where it is; of an interrupted one, which person ended its sitting."""
+    """Why the run is where it is; of an interrupted one, how its sitting ended."""
     found: str | None = view["reason"]
     return LEFT.get(view.get("left") or "") if status == "interrupted" else found
 
@@ -184,6 +200,7 @@ LEFT: Final = {
     "pause": "paused by a person",
     "SIGINT": "ended by Ctrl-C",
     "SIGTERM": "ended by SIGTERM",
+    "no_place": "as many runs work as may at once",
 }
 """What ended a sitting before the run was over, in words."""
 

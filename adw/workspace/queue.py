@@ -118,6 +118,15 @@ def standing(host_dir: str, run_dir: str, alive: Alive) -> Standing | None:
     return None if ticket is None else _standing(rows, ticket, alive)
 
 
+def words(found: Standing) -> str:
+    """Such as: position 2 of 3 in the queue, 2 runs work (`max_concurrent: 2`)."""
+    runs_work = "1 run works" if found.working == 1 else f"{found.working} runs work"
+    return (
+        f"position {found.position} of {found.waiting} in the queue, {runs_work}"
+        f" (`max_concurrent: {found.limit}`)"
+    )
+
+
 def _find(host_dir: str, run_dir: str) -> tuple[list[Ticket], Ticket | None]:
     rows = tables.peek(os.path.join(host_dir, TABLE), _KEY, _row)
     run_dir = os.path.realpath(run_dir) if rows else run_dir
