@@ -4,11 +4,13 @@
 """
 
 import os
+import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from adw.errors import WorkflowError
 from adw.source.parse import parse
+from adw.source.places import shown
 from adw.source.read import read_text_file
 
 if TYPE_CHECKING:
@@ -74,6 +76,10 @@ def _faults(config: "Config", source: "Source") -> Iterator[WorkflowError]:
         from adw.source.faults import not_yet
 
         yield not_yet(source, ("issues",), f"issues: {config.issues}")
+    for i, path in enumerate(config.copied):
+        if outside := _outside(path):
+            fix = "name a path below the top of the main checkout"
+            yield source.fault(("copy", i), f"`{shown(path)}` {outside}", fix=fix)
     for name in config.env:
         if name.startswith("ADW_"):
             yield source.fault(
@@ -86,3 +92,13 @@ def _faults(config: "Config", source: "Source") -> Iterator[WorkflowError]:
         if glob.startswith(("ADW_", "GIT_")):
             detail = f"`{glob}` is found, but `ADW_*` and `GIT_*` are never inherited"
             yield source.fault(("env_pass", i), detail, fix="set what phases need under `env`")
+
+
+def _outside(path: str) -> str | None:
+    """Why nothing can be copied from a path, or None."""
+    parts = posixpath.normpath(path).split("/")
+    if path.startswith("/") or parts[0] == "..":
+        return "leads out of the repository"
+    if any(part.lower() == ".git" for part in parts):
+        return "leads into `.git`"
+    return "is the whole repository" if parts == ["."] else None

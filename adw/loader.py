@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adw.core import promises, rules
 from adw.core.compile import GraphFault, compile_graph
+from adw.core.first import SETUP, Command, after_setup, argv_of
 from adw.core.graph import Graph, Output, Phase, Repair, Retry
 from adw.core.rules import CONDITIONS, Found, graph_fault
 from adw.errors import UnknownName, UsageError, WorkflowError, suggestion
@@ -67,17 +68,26 @@ class Advice:
     fix: str | None = None
 
 
-def load_workflow(path: str) -> Loaded:
+def load_workflow(path: str, setup: Command | None = None) -> Loaded:
     """Read and compile a workflow file.
+
+    Args:
+        path: The file.
+        setup: As `load_bytes` takes it.
 
     Raises:
         WorkflowError: The file's first fault.
         UsageError: It cannot be read.
     """
-    return load_bytes(_read(path), path)
+    return load_bytes(_read(path), path, setup=setup)
 
 
-def load_bytes(data: bytes, file: str, resources: Mapping[str, bytes] | None = None) -> Loaded:
+def load_bytes(
+    data: bytes,
+    file: str,
+    resources: Mapping[str, bytes] | None = None,
+    setup: Command | None = None,
+) -> Loaded:
     """Compile a workflow file's bytes.
 
     Args:
@@ -85,6 +95,7 @@ def load_bytes(data: bytes, file: str, resources: Mapping[str, bytes] | None = N
         file: Its name, for messages.
         resources: The skills that it may name, as they were pinned; None: they are read from the
             folder of `file`.
+        setup: `setup` of adw.yaml: the command of a phase of that name, which all others wait for.
 
     Raises:
         WorkflowError: The file's first fault.
@@ -100,10 +111,10 @@ def load_bytes(data: bytes, file: str, resources: Mapping[str, bytes] | None = N
         skills, missing = _skills(spec.phases, file, resources)
         for found in missing:
             raise _as_error(source, found)
-        return Loaded(spec, _compiled(source, spec, skills), data, file, source, skills)
+        return Loaded(spec, _compiled(source, spec, skills, setup), data, file, source, skills)
 
 
-def validate_file(path: str) -> list[WorkflowError]:
+def validate_file(path: str, setup: Command | None = None) -> list[WorkflowError]:
     """All faults of a file, in its order; faults of the graph one at a time, once all else is well.
 
     Raises:
@@ -117,7 +128,7 @@ def validate_file(path: str) -> list[WorkflowError]:
         skills, missing = _skills(spec.phases, path, None)
         found = [_as_error(source, fault) for fault in (*_faults_in(spec.phases), *missing)]
         if not found:
-            _compiled(source, spec, skills)
+            _compiled(source, spec, skills, setup)
             return []
     except WorkflowError as error:
         return [error]
@@ -264,12 +275,21 @@ def _as_error(source: Source, found: Found) -> WorkflowError:
     return error.with_fields(names=list(found.names)) if found.names else error
 
 
-def _compiled(source: Source, spec: "WorkflowSpec", skills: Mapping[str, bytes]) -> Graph:
+def _compiled(
+    source: Source, spec: "WorkflowSpec", skills: Mapping[str, bytes], setup: Command | None
+) -> Graph:
     raw: dict[str, Any] = source.value["phases"]
     limits = (spec.defaults.timeout, spec.defaults.idle_timeout)
     phases = [_phase(n, p, limits, _digest(raw[n], p, skills)) for n, p in spec.phases.items()]
+    if setup is not None and SETUP in spec.phases:
+        detail = f"`{SETUP}` is the phase that `setup` in adw.yaml makes"
+        fix = "give this one another name, or take `setup` out of adw.yaml"
+        raise source.fault(("phases", SETUP), detail, key=True, fix=fix)
     try:
-        return compile_graph(spec.name, phases, spec.max_parallel)
+        if setup is None:
+            return compile_graph(spec.name, phases, spec.max_parallel)
+        phases = after_setup(phases, setup, limits)
+        return compile_graph(spec.name, phases, spec.max_parallel, SETUP)
     except GraphFault as fault:
         raise _as_error(source, graph_fault(fault, spec.phases)) from None
 
@@ -298,7 +318,7 @@ def _phase(
         repair=None if repair is None else Repair(repair.phase, repair.rounds, repair.back_to),
         allow_failure=spec.allow_failure,
         writes=spec.writes,
-        argv=() if spec.run is None else _argv(spec.run),
+        argv=() if spec.run is None else argv_of(spec.run),
         use=spec.use,
         env=tuple(spec.env.items()),
         cwd=spec.cwd,
@@ -314,14 +334,10 @@ def _phase(
     )
 
 
-def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
-    return ("sh", "-euc", command) if isinstance(command, str) else tuple(command)
-
-
 def _condition(condition: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(condition, str) and condition in CONDITIONS:
         return (condition,)
-    return _argv(condition)
+    return argv_of(condition)
 
 
 def _outputs(spec: "PhaseSpec") -> tuple[Output, ...]:

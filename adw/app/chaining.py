@@ -64,13 +64,14 @@ def accepted(places: Places, run_dir: str, old: Definition) -> Definition:
     from adw.model.snapshot import make_snapshot
 
     root = places.repo.root
-    loaded = load_workflow(find_workflow(old.full.name, root))
+    config = load_config(root)
+    loaded = load_workflow(find_workflow(old.full.name, root), config.setup)
     missing = [name for name in old.graph.order if name not in loaded.graph.phases]
     targets = {old.command.get("only"), old.command.get("until")}
     _refuse_missing(run_dir, missing, targets)
     command = {**old.command, "path": loaded.file}
     define.check_phase(loaded.graph, command.get("until"), start=True)
-    definition, fresh = define.pin(loaded, load_config(root).to_json(), command)
+    definition, fresh = define.pin(loaded, config.to_json(), command)
     _refuse_without_inputs(run_dir, definition)
     parent = definitions.load_definition(run_dir, old.id)
     contents = {path: file.data() for path, file in fresh.files.items()}
@@ -111,7 +112,7 @@ def tell_changed(root: str, definition: Definition, say: Callable[[str], None]) 
 
 
 def _changes(root: str, definition: Definition) -> Iterator[tuple[str, str]]:
-    from adw.config import FILE, load_config
+    from adw.config import FILE, load_config, parse_config
 
     if definition.path:
         name = os.path.basename(definition.path)
@@ -132,7 +133,8 @@ def _changes(root: str, definition: Definition) -> Iterator[tuple[str, str]]:
     except UsageError:
         yield FILE, "has become invalid"
     else:
-        if config != definition.config:
+        unset = parse_config(b"", FILE).to_json()  # what an older adw pinned may lack newer keys
+        if config != {**unset, **definition.config}:
             yield FILE, "changed"
 
 

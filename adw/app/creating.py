@@ -78,7 +78,7 @@ def make_plan(
 
     root = places.repo.root
     config = load_config(root)
-    loaded = load_workflow(find_workflow(options.workflow, root))
+    loaded = load_workflow(find_workflow(options.workflow, root), config.setup)
     for name in (options.only, options.until, options.from_phase):
         define.check_phase(loaded.graph, name, start=name != options.only)
     if options.task is not None:

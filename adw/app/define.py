@@ -121,11 +121,11 @@ def _rebuild(run_dir: str, definition_id: str) -> Definition:
     snapshot = definitions.load_definition(run_dir, definition_id)
     name, source = definitions.workflow_source(snapshot)
     skills = definitions.resources_of(snapshot)
+    config = definitions.load_json(snapshot, "config.json")
     try:
-        loaded = load_bytes(source, name, skills)
+        loaded = load_bytes(source, name, skills, config.get("setup"))
     except NotPinned as lacking:
         raise definitions.without(run_dir, definition_id, lacking.path) from None
-    config = definitions.load_json(snapshot, "config.json")
     command = definitions.load_json(snapshot, "command.json")
     return _definition(definition_id, loaded, config, command)
 

@@ -44,7 +44,8 @@ def check(worktree: Worktree, state: ADWStateData, *, remade: bool) -> None:
 def unsaved(state: ADWStateData, graph: Graph) -> list[str]:
     """Writing phases whose success is in no commit, so that it went with a worktree that is gone.
 
-    A phase's work counts as committed when HEAD moved with it or at any time after it.
+    A phase's work counts as committed when HEAD moved with it or at any time after it; that of the
+    graph's `first` never, since what prepares a worktree is mostly ignored by git.
     """
     entries = state.phase_history
     last = next((e.commit for e in reversed(entries) if e.commit), None)
@@ -56,4 +57,4 @@ def unsaved(state: ADWStateData, graph: Graph) -> list[str]:
             kept = moved or entry.commit != last
             found[entry.phase] = graph.phases[entry.phase].writes and not kept
         before = entry.commit or before
-    return [name for name, lost in found.items() if lost]
+    return [name for name, lost in found.items() if lost or name == graph.first]

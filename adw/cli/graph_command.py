@@ -54,7 +54,9 @@ def _graph(name: str) -> Any:
         except AdwError as error:
             raise (error if name.startswith("@") else unknown) from None
         return _pinned(run_dir)
-    return load_workflow(path).graph
+    from adw.config import load_config
+
+    return load_workflow(path, load_config(places.repo.root).setup).graph
 
 
 def _pinned(run_dir: str) -> Any:

@@ -64,14 +64,27 @@ def _look_at(file: str) -> Verdict:
         return Verdict(file, _config_faults(file), [], None)
     from adw.loader import advice, load_workflow, validate_file
 
+    setup = _setup_beside(file)
     try:
-        faults: list[UsageError] = [*validate_file(file)]
+        faults: list[UsageError] = [*validate_file(file, setup)]
     except UsageError as error:
         faults = [error]
     if faults:
         return Verdict(file, faults, [], None)
-    loaded = load_workflow(file)
+    loaded = load_workflow(file)  # its own phases, without `setup`
     return Verdict(file, [], advice(loaded), len(loaded.graph.phases))
+
+
+def _setup_beside(file: str) -> Any:
+    """`setup` of the adw.yaml that a workflow file is used with; None where that is not valid."""
+    from adw.config import load_config
+
+    folder = os.path.dirname(os.path.abspath(file))
+    root = os.path.dirname(folder) if os.path.basename(folder) == "workflows" else folder
+    try:
+        return load_config(root).setup
+    except UsageError:
+        return None
 
 
 def _config_faults(file: str) -> list[UsageError]:

@@ -72,13 +72,16 @@ class GraphFault(ValueError):
         self.names = tuple(names)
 
 
-def compile_graph(name: str, phases: Sequence[Phase], max_parallel: int) -> Graph:
+def compile_graph(
+    name: str, phases: Sequence[Phase], max_parallel: int, first: str | None = None
+) -> Graph:
     """Check the shape of a workflow and compute what deciding needs of it.
 
     Args:
         name: Name of the workflow.
         phases: In declared order, as the file says them.
         max_parallel: How many attempts may run at once; at least 1.
+        first: The phase among them that prepares the worktree for all others.
 
     Returns:
         The graph; `order` is topological and, where needs leave a choice, the declared order.
@@ -106,6 +109,7 @@ def compile_graph(name: str, phases: Sequence[Phase], max_parallel: int) -> Grap
         owners=owners,
         dependents=dependents,
         enclosing=enclosing,
+        first=first,
     )
     _check_inputs(graph)
     _check_resets(graph, rank)

@@ -62,26 +62,29 @@ def cut_until(graph: Graph, phase: str) -> Graph:
         owners=_within(graph.owners, kept),
         dependents=_within(graph.dependents, kept),
         enclosing={o: inner for o, inner in _within(graph.enclosing, kept).items() if inner},
+        first=graph.first,
     )
 
 
 def only(graph: Graph, phase: str) -> Graph:
-    """The graph of one phase alone, without needs, `when` and repair.
+    """The graph of one phase alone, without needs, `when` and repair; `first` comes before it.
 
     Raises:
         GraphFault: `unknown_phase`; a repair phase may stand alone, its result counts for no owner.
     """
     if phase not in graph.owners:
         required(graph, phase)
-    alone = replace(graph.phases[phase], needs=(), when=None, repair=None)
+    before = (graph.first,) if graph.first and graph.first != phase else ()
+    alone = replace(graph.phases[phase], needs=before, when=None, repair=None)
     return Graph(
         name=graph.name,
-        phases={phase: alone},
-        order=(phase,),
+        phases={**{name: graph.phases[name] for name in before}, phase: alone},
+        order=(*before, phase),
         max_parallel=1,
         owners={},
-        dependents={phase: ()},
+        dependents={**dict.fromkeys(before, (phase,)), phase: ()},
         enclosing={},
+        first=graph.first,
     )
 
 

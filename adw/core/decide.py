@@ -233,13 +233,15 @@ def from_marks(graph: Graph, fold: Fold, phase: str) -> list[str]:
     """Phases that `--from PHASE` marks: it and what is cancelled, in declared order.
 
     Attempts that `ends_first` names end before; then exactly the phase and what transitively
-    needs it run again, others keep their result, a failure too.
+    needs it run again, others keep their result, a failure too. Of the graph's `first` nothing
+    becomes stale, so what directly needs it is marked too.
 
     Raises:
         GraphFault: `unknown_phase`; `not_a_start` for a repair phase, `names` are its owners.
     """
     required(graph, phase)
-    return [name for name in graph.phases if name == phase or name in fold.cancelled]
+    named = {phase, *(graph.dependents[phase] if phase == graph.first else ())}
+    return [name for name in graph.phases if name in named or name in fold.cancelled]
 
 
 def only_marks(graph: Graph, fold: Fold, now: float, holds: Holds) -> list[str]:
@@ -252,8 +254,9 @@ def only_marks(graph: Graph, fold: Fold, now: float, holds: Holds) -> list[str]:
         holds: Not called, as that graph has no `when`.
     """
     fold.settle()
-    settled = [name for name in graph.order if fold.standing(name).settled_at is not None]
-    return settled or resume_marks(graph, fold, now, holds)
+    target = graph.order[-1]
+    settled = fold.standing(target).settled_at is not None
+    return [target] if settled else resume_marks(graph, fold, now, holds)
 
 
 def cancel_targets(

@@ -149,10 +149,13 @@ class Fold:
         """Only entries after this position count.
 
         The last of: where its needs are settled, its own last mark, and the last end of a repair
-        round that leads back to it.
+        round that leads back to it. Where the graph's `first` is settled counts for no other: that
+        it prepared the worktree again makes no result stale.
         """
         found = max(self.mark(phase), self._lead.get(phase, NEVER))
         for need in self.graph.phases[phase].needs:
+            if need == self.graph.first:
+                continue
             at = self._standings[need].settled_at
             if at is not None and at > found:
                 found = at

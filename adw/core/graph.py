@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-FORMAT: Final = 2  # of the JSON form; another number means: compile again from the pin
+FORMAT: Final = 3  # of the JSON form; another number means: compile again from the pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,9 @@ class Graph:
     """Phase to the phases that directly need it."""
     enclosing: Mapping[str, tuple[str, ...]]
     """Owner to the owners of loops strictly around its own."""
+    first: str | None = None
+    """The phase that prepares the worktree: all others wait for it, but none is stale because it
+    ran again."""
 
     def target(self, owner: str) -> str:
         """Where a repair for `owner` leads back to."""
@@ -122,6 +125,7 @@ def to_json(graph: Graph) -> dict[str, Any]:
         "format": FORMAT,
         "name": graph.name,
         "max_parallel": graph.max_parallel,
+        "first": graph.first,
         "order": list(graph.order),
         "owners": {k: list(v) for k, v in graph.owners.items()},
         "dependents": {k: list(v) for k, v in graph.dependents.items()},
@@ -143,6 +147,7 @@ def from_json(data: dict[str, Any]) -> Graph | None:
         owners={k: tuple(v) for k, v in data["owners"].items()},
         dependents={k: tuple(v) for k, v in data["dependents"].items()},
         enclosing={k: tuple(v) for k, v in data["enclosing"].items()},
+        first=data["first"],
     )
 
 

@@ -33,6 +33,7 @@ def round_of(graph: Graph, history: Sequence[Entry], phase: str, repairs: str | 
     if first is None:
         return 1
     above = reach([phase], lambda name: graph.phases[name].needs if name in graph.phases else ())
+    above.discard(graph.first or "")  # to prepare the worktree again brings nothing new
     served = {phase, *above}
     found, fresh = 1, False
     for each in history[first + 1 :]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from adw.model.base import Document
-from adw.model.workflow import EnvName, Text
+from adw.model.workflow import Command, EnvName, Text
 
 MAX_SLOTS: Final = 100
 
@@ -33,16 +33,18 @@ class PortsSpec(Document):
 class Config(Document):
     """The settings of a repository."""
 
-    not_yet: ClassVar[frozenset[str]] = frozenset(
-        {"copy", "setup", "agents", "budgets", "max_concurrent", "ledger"}
-    )
+    not_yet: ClassVar[frozenset[str]] = frozenset({"agents", "budgets", "ledger"})
 
     issues: Literal["local", "github", "gitlab"] = "local"
     """Where issues come from: `issues/<number>.md`, or a forge."""
     base_branch: Branch | None = None
-    """Branch that runs start from; absent: the one checked out in the main checkout."""
+    """Branch that runs start from; absent: the one of `origin/HEAD`, else the one checked out."""
     agents_dir: Folder | None = None
     """Folder that holds runs, relative to the main checkout; ADW_AGENTS_DIR overrides it."""
+    copied: Annotated[list[Folder], Field(default_factory=list, max_length=1000, alias="copy")]
+    """Ignored files and folders of the main checkout that each new worktree gets a copy of."""
+    setup: Command | None = None
+    """Command of the phase `setup`, which comes before all others: words, or text for `sh -euc`."""
     env: Annotated[dict[EnvName, Text], Field(default_factory=dict, max_length=1000)]
     """Environment variables of every phase."""
     env_pass: Annotated[list[Glob], Field(default_factory=list, max_length=1000)]
@@ -53,6 +55,8 @@ class Config(Document):
         Field(default_factory=PortsSpec),
     ]
     """`none`, or how many pairs may be leased."""
+    max_concurrent: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """How many runs of this repository may work at once on this host; absent: any number."""
     model_sets: Annotated[
         dict[Literal["base", "heavy"], dict[Role, Text]], Field(default_factory=dict)
     ]
@@ -60,7 +64,7 @@ class Config(Document):
 
     def to_json(self) -> dict[str, Any]:
         """The settings as JSON-ready data, every key with its value, for a run's pin."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:

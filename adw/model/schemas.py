@@ -29,6 +29,7 @@ _MODELS: Final = {
     "result": "result:Result",
     "manifest": "artifact:Manifest",
     "request": "request:Request",
+    "effect": "effect:EffectRecord",
 }
 """Name to the model, below adw.model; the event's schema is made by hand."""
 
@@ -81,7 +82,7 @@ def _fields(part: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _inherited(found: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Fields of a base class belong to its children too."""
+    """Fields of a base class belong to its children too; a key may have another name than its field."""
     whole = dict(found)
     kinds = [kind for base in Document.__subclasses__() for kind in [base, *base.__subclasses__()]]
     for kind in kinds:
@@ -89,6 +90,9 @@ def _inherited(found: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
             for (title, field), text in found.items():
                 if title == base.__name__:
                     whole.setdefault((kind.__name__, field), text)
+        for field, info in kind.model_fields.items():
+            if info.alias and (kind.__name__, field) in whole:
+                whole[kind.__name__, info.alias] = whole[kind.__name__, field]
     return whole
 
 

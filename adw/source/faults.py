@@ -99,7 +99,7 @@ def _unknown_key(path: Path, source: Source, model: type[BaseModel]) -> Workflow
         path,
         f"unknown key `{shown(key)}`",
         key=True,
-        fix=suggestion(key, list(owner.model_fields)),
+        fix=suggestion(key, [field.alias or name for name, field in owner.model_fields.items()]),
     )
 
 

@@ -16,9 +16,12 @@ DEFAULTS: dict[str, Any] = {
     "issues": "local",
     "base_branch": None,
     "agents_dir": None,
+    "copy": [],
+    "setup": None,
     "env": {},
     "env_pass": [],
     "ports": {"slots": 100},
+    "max_concurrent": None,
     "model_sets": {},
 }
 FULL = """\
@@ -27,6 +30,8 @@ base_branch: release/2.x
 agents_dir: ../runs
 env: {LEVEL: "3", EMPTY: ""}
 env_pass: [CI, AWS_*, "X[0-9]?"]
+copy: [.env, config/local/, "a b/é"]
+setup: [make, deps]
 ports: {slots: 15}
 model_sets:
   base: {planner: small, builder: middle}
@@ -52,6 +57,8 @@ def test_every_key_is_kept_and_comes_back_from_a_pin(tmp_path: Path) -> None:
     assert config.agents_dir == "../runs"
     assert config.env == {"LEVEL": "3", "EMPTY": ""}
     assert config.env_pass == ["CI", "AWS_*", "X[0-9]?"]
+    assert config.copied == [".env", "config/local/", "a b/é"]
+    assert config.setup == ["make", "deps"]
     assert config.ports == PortsSpec(slots=15)
     assert config.model_sets == {
         "base": {"planner": "small", "builder": "middle"},
@@ -97,6 +104,44 @@ def test_ports_may_be_none() -> None:
                 "hint: set what phases need under `env`",
             ],
         ),
+        (
+            "copy: [.env, »../.env]",
+            [
+                "`../.env` leads out of the repository",
+                "hint: name a path below the top of the main checkout",
+            ],
+        ),
+        (
+            "copy: [»a/../../b]",
+            [
+                "`a/../../b` leads out of the repository",
+                "hint: name a path below the top of the main checkout",
+            ],
+        ),
+        (
+            "copy: [»/etc/passwd]",
+            [
+                "`/etc/passwd` leads out of the repository",
+                "hint: name a path below the top of the main checkout",
+            ],
+        ),
+        (
+            "copy: [»a/.GIT/config]",
+            [
+                "`a/.GIT/config` leads into `.git`",
+                "hint: name a path below the top of the main checkout",
+            ],
+        ),
+        (
+            "copy: [»./]",
+            [
+                "`./` is the whole repository",
+                "hint: name a path below the top of the main checkout",
+            ],
+        ),
+        ("copy: ».env", ["`.env` is a string, a list is expected", "hint: write [.env]"]),
+        ("setup: »5", ["`5` is a number, a string or a list is expected"]),
+        ("»copi: [.env]", ["unknown key `copi`", "hint: did you mean `copy`?"]),
         ("ports: »nope", ["`nope` is found, `none` is expected", "hint: did you mean `none`?"]),
         ("ports: »5", ["`5` is a number, a mapping is expected"]),
         ("ports: {slots: »0}", ["`0` is found, at least 1 is expected"]),
@@ -120,11 +165,8 @@ def test_a_fault_is_told_with_its_place_and_a_way_out(text: str, expected: list[
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("copy: [.env]", "copy"),
-        ("setup: make", "setup"),
         ("agents: {a: b}", "agents"),
         ("budgets: {run: 5}", "budgets"),
-        ("max_concurrent: 2", "max_concurrent"),
         ("ledger: x.json", "ledger"),
         ("issues: github", "issues: github"),
         ("issues: gitlab", "issues: gitlab"),

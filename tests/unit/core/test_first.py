@@ -1,0 +1,96 @@
+"""The phase that prepares the worktree: all wait for it, and nothing is stale because of it."""
+
+from collections.abc import Sequence
+
+from adw.core.compile import compile_graph
+from adw.core.cut import cut, only
+from adw.core.decide import Decision, Fold, decide, from_marks, only_marks
+from adw.core.first import SETUP, after_setup
+from adw.core.graph import Graph, Phase, Repair, from_json, to_json
+from tests.unit.core.histories import Entry
+
+PHASES = (
+    Phase("plan"),
+    Phase("look", writes=False),
+    Phase("build", needs=("plan",)),
+    Phase("test", needs=("build",), repair=Repair("fix", 2)),
+    Phase("fix"),
+)
+
+
+def graph() -> Graph:
+    return compile_graph("w", after_setup(PHASES, "npm ci", (60.0, None)), 4, SETUP)
+
+
+def entry(
+    phase: str, attempt: int = 1, *, success: bool = True, reason: str | None = None
+) -> Entry:
+    return Entry(phase, attempt, success, reason)
+
+
+def decided(graph: Graph, history: Sequence[Entry]) -> Decision:
+    return decide(graph, Fold.of(graph, history), (), 0.0, lambda _p, _e: True)
+
+
+def starts(graph: Graph, *history: Entry) -> list[str]:
+    return [start.phase for start in decided(graph, history).starts]
+
+
+def test_it_is_the_first_and_what_needed_nothing_needs_it() -> None:
+    found = graph()
+
+    assert found.order[0] == found.first == SETUP
+    assert {name: phase.needs for name, phase in found.phases.items()} == {
+        "setup": (),
+        "plan": ("setup",),
+        "look": ("setup",),
+        "build": ("plan",),
+        "test": ("build",),
+        "fix": (),
+    }
+    first = found.phases[SETUP]
+    assert (first.argv, first.writes, first.timeout_s) == (("sh", "-euc", "npm ci"), True, 60.0)
+
+
+def test_it_runs_alone_before_all_others() -> None:
+    assert starts(graph()) == ["setup"]
+    assert starts(graph(), entry("setup")) == ["plan", "look"]
+    assert starts(graph(), entry("setup", success=False, reason="exit")) == []
+
+
+def test_that_it_ran_again_makes_nothing_stale() -> None:
+    done = [entry(name) for name in ("setup", "plan", "look", "build")]
+    again = [entry("setup", 0, success=False, reason="invalidated")]
+
+    assert starts(graph(), *done, *again) == ["setup"]
+    assert starts(graph(), *done, *again, entry("setup", 2)) == ["test"]
+
+
+def test_a_start_from_it_is_a_start_from_the_beginning() -> None:
+    found = graph()
+    history = [entry(name) for name in ("setup", "plan", "look", "build", "test")]
+
+    marks = from_marks(found, Fold.of(found, history), SETUP)
+
+    assert marks == ["setup", "plan", "look"]
+    assert starts(
+        found, *history, *(entry(m, 0, success=False, reason="invalidated") for m in marks)
+    ) == ["setup"]
+
+
+def test_one_phase_alone_has_it_before_and_only_that_phase_is_started_again() -> None:
+    alone = only(graph(), "build")
+    history = [entry("setup"), entry("build")]
+
+    assert (alone.order, alone.phases["build"].needs) == (("setup", "build"), ("setup",))
+    assert starts(alone) == ["setup"]
+    assert only_marks(alone, Fold.of(alone, history), 0.0, lambda _p, _e: True) == ["build"]
+    assert only(graph(), SETUP).order == ("setup",)
+
+
+def test_it_is_kept_by_a_pin_and_by_a_cut() -> None:
+    found = graph()
+
+    assert from_json(to_json(found)) == found
+    assert cut(found, {"until": "plan"}).order == ("setup", "plan")
+    assert cut(found, {"until": "plan"}).first == SETUP
