@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from adw.app import launching, promoting
+from adw.app import keeping, launching, promoting
 from adw.app.launching import IncompletePacket, Launch, Launched
 from adw.app.packets import Brief, Failure, addendum, addendum_head, template_values
 from adw.app.promoting import Input, MissingInput
@@ -13,7 +13,7 @@ from adw.app.publish import failure_words
 from adw.core.decide import Start
 from adw.core.graph import Phase
 from adw.core.rounds import round_of
-from adw.errors import StoreError
+from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id
 from adw.model.state import HistoryEntry
 from adw.store import attempts, files
@@ -32,6 +32,12 @@ class Refused(Exception):
     """Failure kind."""
 
 
+class NoWorktree(Refused):
+    """The worktree is not the run's own."""
+
+    reason = "workspace"
+
+
 class NoSecret(Refused):
     """A secret that the phase names is not set."""
 
@@ -39,22 +45,32 @@ class NoSecret(Refused):
 
 
 def hand(
-    session: "Session", start: Start, at: str, before: str | None, history: Sequence[HistoryEntry]
+    session: "Session",
+    start: Start,
+    at: str,
+    history: Sequence[HistoryEntry],
+    fingerprint: Callable[[str, Sequence[HistoryEntry]], str | None],
 ) -> Launched:
-    """Write the packet of a start, and tell of it.
+    """Keep what is in the worktree, write the packet of a start, and tell of it.
 
     Args:
         session: The open run.
         start: What starts.
         at: When.
-        before: Fingerprint of the tree, where `ensure: [changed]` asks for it.
         history: Entries, those of the next commit included.
+        fingerprint: Makes that of the tree, where `ensure: [changed]` of the phase asks for it.
 
     Raises:
-        Refused: The packet would name what is not there, or a name has no value; nothing is left.
+        Refused: The worktree is not the run's, the packet would name what is not there, or a
+            name has no value; nothing is left.
+        GitError: The tree could not be kept.
         OSError: The packet is not whole; opening the run removes it.
     """
     phase = session.graph.phases[start.phase]
+    try:
+        ground = keeping.before(session, start, history)
+    except WorktreeError as error:
+        raise NoWorktree(error.message) from error
     try:
         brief = _brief(session, start, history)
         launch = Launch(
@@ -63,7 +79,8 @@ def hand(
             child_id=child_id(start.phase, start.attempt),
             at=at,
             round=round_of(session.parts.full, history, start.phase, start.repairs),
-            before=before,
+            before=fingerprint(start.phase, history),
+            ground=ground,
             brief=brief,
             skill=session.parts.resource(phase.skill) if phase.skill else None,
             secrets=_secrets(phase, session.parts.secrets),

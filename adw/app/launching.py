@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from glob import escape
 
 from adw.app.environment import Identity, body_environment
+from adw.app.keeping import Ground
 from adw.app.packets import Brief, child_task
 from adw.app.promoting import filled as with_outputs
 from adw.app.promoting import inputs_json, owed
@@ -35,6 +36,7 @@ class Launch:
     """Which round of the phase it belongs to; see adw.core.rounds."""
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
+    ground: Ground
     brief: Brief
     skill: bytes | None
     secrets: Mapping[str, str]
@@ -70,6 +72,8 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         "at": launch.at,
         "argv": phase.argv,
         "before": launch.before,
+        "head": launch.ground.head,
+        "kept": launch.ground.kept,
     }
     if phase.outputs:
         line["outputs"] = owed(phase)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import handing, publish
+from adw.app import handing, keeping, publish
 from adw.app.entries import end_events, entry_of, report_of
 from adw.app.packets import SHOWN, template_values
 from adw.app.parts import Parts
@@ -22,7 +22,7 @@ from adw.core.interfaces import Ended, LaunchSpec
 from adw.core.outcome import Verdict, one_line, outcome_word
 from adw.core.recovery import blamed, recovery
 from adw.core.view import PhaseBoard
-from adw.errors import StoreError, WorktreeError
+from adw.errors import StoreError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
 from adw.store import files, runs
@@ -112,7 +112,8 @@ class Session:
     def _tell_recoveries(self, decision: Decision) -> None:
         """Say what the decision makes of the attempts that failed just before it."""
         for entry, narrowed in self.undecided:
-            found = recovery(self.graph, decision, entry, narrowed=narrowed)
+            known = [*self.state.phase_history, *self._entries]
+            found = recovery(self.graph, decision, entry, known, narrowed=narrowed)
             slots = {"attempt": entry.attempt, "reason": entry.reason or "exit"} | found._asdict()
             child = name_child(entry.phase, entry.attempt)
             self.event("recovery_decided", slots, stage=entry.phase, child_id=child)
@@ -130,9 +131,7 @@ class Session:
             detail = f"the state file was changed by somebody else; see {evidence}"
             verdict = Verdict(success=False, reason="tampered", detail=detail)
             self.event("state_restored", {"evidence": evidence})
-        head = self._judge.head()
-        if isinstance(head, WorktreeError) and verdict.success:
-            verdict = Verdict(success=False, reason="workspace", detail=head.message)
+        verdict, head = keeping.look(self, run.live, ended.child_id, verdict)
         found = None
         if verdict.success:
             failure, found = self._judge.delivered(run.live, ended.child_id, fields, self.state)
@@ -141,9 +140,11 @@ class Session:
         line = self._judge.note(ended, verdict, found)
         if verdict.success:
             self._fields.update({**fields, **(found.fields if found else {})})
+        if not verdict.success:
+            keeping.after(self, run.live, ended.child_id, verdict)
         tail = "" if verdict.success else self._judge.tail(ended.child_id)
         entry = entry_of(run.live, run.started_at, verdict, ended.record, tail)
-        entry = entry.model_copy(update={"commit": head if isinstance(head, str) else None})
+        entry = entry.model_copy(update={"commit": head})
         self._completed(self.append(entry), ended, line)
 
     def _judged(self, run: _Run, ended: Ended) -> tuple[Verdict, dict[str, Any]]:
@@ -191,15 +192,10 @@ class Session:
 
     def prepare(self, start: Start) -> tuple[LaunchSpec, int] | None:
         """Write the packet of a start; None where an entry was recorded instead."""
-        head = self._judge.head()
-        if isinstance(head, WorktreeError):
-            self._unstarted(start, "workspace", head.message)
-            return None
         at = clock.stamp()
         history = [*self.state.phase_history, *self._entries]
-        before = self._judge.before(start.phase, history)
         try:
-            launched = handing.hand(self, start, at, before, history)
+            launched = handing.hand(self, start, at, history, self._judge.before)
         except handing.Refused as error:
             self._unstarted(start, error.reason, str(error))
             return None
@@ -358,7 +354,7 @@ class Session:
     def _completed(self, entry: HistoryEntry, ended: Ended, line: Mapping[str, Any]) -> None:
         """Tell the end of an attempt, what it put out, and that something is to be decided."""
         child, code = ended.child_id, ended.record.exit_code if ended.record else None
-        for kind, slots in end_events(entry, child, code, line):
+        for kind, slots in end_events(entry, child, code, line, self._judge.effects(child)):
             self.event(kind, slots, stage=entry.phase, child_id=child)
         self.board.ended(entry, child, code, line["detail"])
         if entry.success:

@@ -2,21 +2,23 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from adw import failpoints
 from adw.app import promoting
+from adw.app.effecting import unknown_words
 from adw.app.promoting import Promotion
 from adw.core.decide import Live
 from adw.core.graph import Graph
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
 from adw.core.outcome import Verdict, judge, one_line, settable, told_by
-from adw.errors import StoreError, Survivor, WorktreeError
+from adw.errors import StoreError, Survivor
 from adw.ids import child_id
 from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
+from adw.store.effects import Shelf
 
 BUILTIN_ENSURE: Final = frozenset({"changed", "committed", "clean"})
 TAIL_BYTES: Final = 8192  # of a log, for the signature of a failure
@@ -30,13 +32,7 @@ class Judge:
     graph: Graph
     worktree: Workspace
     supervision: Supervision
-
-    def head(self) -> str | WorktreeError | None:
-        """HEAD of the worktree after asserting that it is the run's own, or what is wrong."""
-        try:
-            return self.worktree.check().head
-        except WorktreeError as error:
-            return error
+    shelf: Shelf = field(default_factory=Shelf)
 
     def observed(
         self, live: Live, child: str, record: ExitRecord, state: ADWStateData, stopped_as: str
@@ -54,7 +50,7 @@ class Judge:
             lines = attempts.read_lines(self._folder(child))
             self._none_alive(child, self.supervision.end_tree(child, lines).survivors)
         result = self._result(child)
-        verdict = judge(record, result, stopped_as)
+        verdict = self._unsure(child, record) or judge(record, result, stopped_as)
         if verdict.detail is not None:
             verdict = replace(verdict, detail=one_line(verdict.detail))
         if verdict.success:
@@ -167,6 +163,20 @@ class Judge:
     def tail(self, child: str) -> str:
         """The end of what an attempt printed: stderr, or stdout where that is empty."""
         return attempts.log_tail(self._folder(child), TAIL_BYTES)
+
+    def effects(self, child: str) -> dict[str, dict[str, Any]]:
+        """Records of the outside effects that an attempt tried, by path."""
+        return self.shelf.of_child(self.run_dir, child)
+
+    def _unsure(self, child: str, record: ExitRecord) -> Verdict | None:
+        """An effect that nobody can tell of holds the run, whatever the program says of itself."""
+        if record.reason == "stopped":
+            return None
+        for found in self.effects(child).values():
+            if found["state"] == "unknown":
+                text = unknown_words(os.path.basename(self.run_dir), found)
+                return Verdict(success=False, reason="effect_unknown", detail=text)
+        return None
 
     def _unmet(self, live: Live, child: str) -> Verdict | None:
         """The first built-in post-condition that does not hold after exit 0."""

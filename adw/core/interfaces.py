@@ -144,6 +144,17 @@ class Tree:
     """Commit that HEAD names."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A tree that was kept as a commit."""
+
+    ref: str
+    """Its full name, such as `refs/adw/cc73faf1/build-1-before`."""
+    commit: str
+    left_out: tuple[str, ...] = ()
+    """Paths that are not in it, each with the reason."""
+
+
 class Workspace(Protocol):
     """The run's worktree; the real one is adw.workspace.worktree."""
 
@@ -162,6 +173,28 @@ class Workspace(Protocol):
 
     def clean(self) -> bool:
         """Whether nothing is modified, staged or untracked."""
+
+    def contains(self, commit: str) -> bool:
+        """Whether a commit is in the history of the run's branch."""
+
+    def keep(self, name: str, exclude: Sequence[str], *, always: bool = False) -> Kept | None:
+        """Keep a tree that is not clean as a commit under a ref; with `always`, a clean one too."""
+
+    def pin(self, name: str, commit: str) -> Kept:
+        """Keep a commit under a ref."""
+
+    def back_to(
+        self, head: str, commit: str | None, name: str, exclude: Sequence[str], known: str | None
+    ) -> Kept | None:
+        """Put tree and branch back to what they were; what is there now is kept first.
+
+        Args:
+            head: Commit that the branch names afterwards.
+            commit: The kept tree; None: it was clean.
+            name: Ref for what is there now; a number is added.
+            exclude: Copied files, which stay.
+            known: Ref that may hold what is there now already.
+        """
 
     def mend_locks(self) -> list[str]:
         """Remove locks that a killed git of this run left; only while nothing of it lives."""

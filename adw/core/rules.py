@@ -46,8 +46,6 @@ def faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
             yield from _ensure(at, spec)
         if spec.cwd is not None:
             yield from _cwd(at, spec.cwd, spec.inputs)
-        if spec.on_retry == "reset":
-            yield Found((*at, "on_retry"), "", not_yet="on_retry: reset")
         for variable in spec.env:
             if variable.startswith("ADW_"):
                 fault = f"`{variable}` is a variable that adw itself sets"

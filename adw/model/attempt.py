@@ -57,6 +57,10 @@ class Launch(Document):
     """The command, templates filled."""
     before: str | None
     """Fingerprint of the tree, where `ensure: [changed]` asks for it."""
+    head: str | None = None
+    """Commit that HEAD of the worktree named."""
+    kept: str | None = None
+    """Commit that keeps the tree as it was; null: it was clean, or the phase does not write."""
     outputs: list[Owed] = Field(default_factory=list)
     """What it owes; absent where it owes nothing."""
 

@@ -56,6 +56,8 @@ KINDS: Final[dict[str, dict[str, str]]] = {
         "target": "str|null",
         "detail": "str|null",
     },
+    "effect_recorded": {"key": "str", "round": "int", "state": "str", "effect": "str"},
+    "effect_settled": {"key": "str", "round": "int", "state": "str"},
     "task_added": {"request": "str", "size_bytes": "int"},
     "phase_skipped": {"reason": "str"},
     "phase_marked": {"reason": "str"},

@@ -11,7 +11,7 @@ Source: gitrepository-layout(5); git-worktree(1), "DETAILS".
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from adw.errors import UsageError
@@ -116,6 +116,17 @@ def head_branch(place: Place) -> str | None:
         head = "ref: " + (_ask(place, place.admin, ["symbolic-ref", "-q", "HEAD"]) or "")
     ref = head.removeprefix("ref: ")
     return ref.removeprefix(prefix) if head != ref and ref.startswith(prefix) else None
+
+
+def head_commit(place: Place) -> str | None:
+    """Commit that the worktree's HEAD leads to, on whatever branch; None where there is none."""
+    if place.reftable:
+        return _ask(place, place.admin, ["rev-parse", "--verify", "-q", "HEAD^{commit}"])
+    branch = head_branch(place)
+    if branch is not None:
+        return tip(replace(place, branch=branch))
+    head = read_text(os.path.join(place.admin, "HEAD")) or ""
+    return head if _SHA.match(head) and head.strip("0") else None
 
 
 def tip(place: Place) -> str | None:

@@ -8,14 +8,15 @@ which a note written durably beforehand proves (mending.py); nothing with work i
 import hashlib
 import os
 import shlex
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NoReturn
 
 from adw import log
-from adw.core.interfaces import Tree
+from adw.core.interfaces import Kept, Tree
 from adw.errors import GitError, WorktreeError
 from adw.store import files
-from adw.workspace import locks, mending, registration
+from adw.workspace import locks, mending, registration, rescue
 from adw.workspace.git import ask_git, failure, require_version, run_git
 from adw.workspace.registration import Place, Seen
 from adw.workspace.repository import Repository
@@ -23,7 +24,6 @@ from adw.workspace.repository import Repository
 # A checkout of a large repository runs under the repository's lock, and many runs may wait.
 LOCK_WAIT_S: Final = 120.0
 _ADD_LIMIT_S: Final = 1800.0
-_INDEX_LIMIT: Final = 1 << 30
 
 
 class Worktree:
@@ -196,18 +196,8 @@ class Worktree:
             64 hex digits; equal ones mean that nothing changed.
         """
         head = self.check().head
-        with mending.scratch(self._place) as room:
-            index = os.path.join(room, "index")
-            self._copy_index(index)
-            objects = os.path.join(room, "objects")
-            files.make_dir(objects)
-            env = {
-                "GIT_INDEX_FILE": index,
-                "GIT_OBJECT_DIRECTORY": objects,
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(
-                    os.path.join(self._repo.git_dir, "objects")
-                ),
-            }
+        with rescue.throw_away(self._place) as env:
+            room = os.path.dirname(env["GIT_INDEX_FILE"])
             add = ["-c", "core.splitIndex=false", "add", "-A", "--ignore-errors"]
             done = ask_git(self._explicit(add), self.path, kind="read", timeout_s=None, env=env)
             if done.exit_code not in {0, 1, 128}:
@@ -223,12 +213,46 @@ class Worktree:
         args = self._explicit(["status", "--porcelain", "-z", "-uall"])
         return not run_git(args, self.path, kind="read", timeout_s=None)
 
-    # --- mending --------------------------------------------------------------------------
+    # --- keeping and going back -----------------------------------------------------------
 
     def contains(self, commit: str) -> bool:
-        """Whether a commit is in the history of HEAD."""
-        args = ["merge-base", "--is-ancestor", commit, "HEAD"]
-        return ask_git(self._explicit(args), self.path, kind="read").exit_code == 0
+        """Whether a commit is in the history of the run's branch, wherever HEAD is."""
+        args = ["--git-dir", self._repo.git_dir, "merge-base", "--is-ancestor", commit]
+        branch = f"refs/heads/{self.branch}"
+        return ask_git([*args, branch], self._repo.git_dir, kind="read").exit_code == 0
+
+    def keep(self, name: str, exclude: Sequence[str], *, always: bool = False) -> Kept | None:
+        """Keep a tree that is not clean, wherever its HEAD is; see `rescue.keep`.
+
+        Raises:
+            GitError: git refused.
+            HostLocked: Another adw kept the repository's lock for too long.
+        """
+        return rescue.keep(self._place, name, exclude=exclude, always=always)
+
+    def pin(self, name: str, commit: str) -> Kept:
+        """Keep a commit under a ref of the run."""
+        return Kept(rescue.pin(self._place, name, commit), commit)
+
+    def back_to(
+        self, head: str, commit: str | None, name: str, exclude: Sequence[str], known: str | None
+    ) -> Kept | None:
+        """Put tree and branch back to what they were; see `rescue.back_to`.
+
+        Raises:
+            WorktreeError: It is not the run's worktree on the run's branch, or the tree to go
+                back to is not there any more; nothing was touched.
+            GitError: git refused; what was there is kept or still there.
+            HostLocked: Another adw kept the repository's lock for too long.
+        """
+        self.check()
+        for wanted in (head, commit):
+            query = ["--git-dir", self._repo.git_dir, "cat-file", "-e", f"{wanted}^{{tree}}"]
+            if wanted and ask_git(query, self._repo.git_dir, kind="read").exit_code != 0:
+                self._refuse(f"commit {wanted[:12]}, to which the tree goes back, is gone", None)
+        return rescue.back_to(self._place, head, commit, name, exclude=exclude, known=known)
+
+    # --- mending --------------------------------------------------------------------------
 
     def mend_locks(self) -> list[str]:
         """Remove lock files that a killed git of this run left.
@@ -261,20 +285,7 @@ class Worktree:
         return locks.held(os.path.join(self._repo.git_dir, "adw.lock"), LOCK_WAIT_S)
 
     def _explicit(self, args: list[str]) -> list[str]:
-        """Never let git look for a repository: it would find the one around a damaged tree."""
-        return ["--git-dir", self._place.admin, "--work-tree", self.path, *args]
-
-    def _copy_index(self, target: str) -> None:
-        source = os.path.join(self._place.admin, "index")
-        try:
-            data = files.read(source, limit=_INDEX_LIMIT)
-        except FileNotFoundError:
-            return
-        files.create(target, data, sync=False)
-        # The index's own time tells git which entries may have changed in the same instant as it
-        # was written; a newer copy would hide such a change.
-        seen = os.stat(source)
-        os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+        return rescue.explicit(self._place, args)
 
     def _refuse(self, detail: str, fix: str | None) -> NoReturn:
         raise WorktreeError(detail=detail, path=self.path, reason=None, fix=fix)
@@ -297,9 +308,3 @@ def inside(path: str, branch: str) -> Worktree:
             detail="the run's worktree has no valid `.git` file", path=path, reason=None, fix=None
         )
     return Worktree(Repository(root=path, git_dir=common), path, branch)
-
-
-def _quoted(path: str) -> str:
-    """A path in a list separated by colons, as git reads it."""
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"' if ":" in path or path.startswith('"') else path

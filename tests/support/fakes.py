@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from adw.core.interfaces import Ended, ExitRecord, LaunchSpec, Tree, TreeEnd
+from adw.core.interfaces import Ended, ExitRecord, Kept, LaunchSpec, Tree, TreeEnd
 from adw.errors import WorktreeError
 
 AT = "2026-01-01T00:00:00.000000Z"
@@ -97,6 +97,8 @@ class FakeWorkspace:
     content: int = 0
     dirty: bool = False
     broken: bool = False
+    resets: list[tuple[str, str | None]] = field(default_factory=list)
+    """Head and commit of each `back_to`."""
 
     def check(self) -> Tree:
         """HEAD, or the fault the test planted."""
@@ -113,6 +115,28 @@ class FakeWorkspace:
     def clean(self) -> bool:
         """Whether the test left it clean."""
         return not self.dirty
+
+    def contains(self, commit: str) -> bool:
+        """It never moves."""
+        del commit
+        return True
+
+    def keep(self, name: str, exclude: Sequence[str], *, always: bool = False) -> Kept | None:
+        """A dirty tree is kept by name."""
+        del exclude
+        return Kept(name, "b" * 40) if self.dirty or always else None
+
+    def pin(self, name: str, commit: str) -> Kept:
+        """As told."""
+        return Kept(name, commit)
+
+    def back_to(
+        self, head: str, commit: str | None, name: str, exclude: Sequence[str], known: str | None
+    ) -> Kept | None:
+        """Record it."""
+        del name, exclude, known
+        self.resets.append((head, commit))
+        return None
 
     def mend_locks(self) -> list[str]:
         """There are none."""

@@ -1,0 +1,182 @@
+"""What is kept of the worktree around an attempt, and where it goes back to before another one.
+
+A tree that is not clean is kept before each attempt of a writing phase and after one that did not
+succeed. HEAD is noted at the launch; afterwards that commit must still be in the branch.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adw.core.decide import Live, Start
+from adw.core.outcome import Verdict
+from adw.errors import AdwError, WorktreeError
+from adw.ids import child_id
+from adw.store import attempts
+
+if TYPE_CHECKING:
+    from adw.app.session import Session
+    from adw.core.interfaces import Kept
+    from adw.model.state import HistoryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the worktree was when an attempt was launched."""
+
+    head: str | None
+    """Commit that HEAD named."""
+    kept: str | None = None
+    """Commit that keeps the tree; None: it was clean, or the phase does not write."""
+
+
+def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) -> Ground:
+    """Look at the worktree, reset it where that is due, and keep it.
+
+    Args:
+        session: The open run.
+        start: What starts.
+        history: Entries, those of the next commit included.
+
+    Raises:
+        WorktreeError: It is not the run's worktree; nothing was touched.
+        GitError: The tree could not be kept, so nothing may start.
+    """
+    tree = session.parts.worktree
+    head = tree.check().head
+    phase = session.graph.phases[start.phase]
+    if not phase.writes:
+        return Ground(head)
+    child = child_id(start.phase, start.attempt)
+    target = _reset_target(session, start, history) if phase.on_retry == "reset" else None
+    if target is not None:
+        failed, ground = target
+        return _reset(session, start.phase, child, failed, ground)
+    kept = tree.keep(f"{child}-before", copied(session))
+    if kept is None:
+        return Ground(head)
+    _tell(session, kept, start.phase, child)
+    return Ground(head, kept.commit)
+
+
+def look(
+    session: "Session", live: Live, child: str, verdict: Verdict
+) -> tuple[Verdict, str | None]:
+    """Assert after an attempt that the tree is the run's own and its history only grew.
+
+    Returns:
+        The verdict, `workspace` where it is not so; and the commit that HEAD names.
+    """
+    tree, old = session.parts.worktree, launch_of(session.run_dir, child).get("head")
+    fault: str | None = None
+    head = None
+    try:
+        head = tree.check().head
+    except WorktreeError as error:
+        fault = error.message
+    lost = old is not None and head != old and not tree.contains(old)
+    if lost:
+        _keep_old_head(session, live.phase, child, str(old))
+        if fault is None:
+            short = str(old)[:12]
+            fault = f"phase `{live.phase}` rewrote history: {short} is not in the branch any more"
+    if fault is None or verdict.reason in {"tampered", "cancelled"}:
+        return verdict, head
+    # Without a branch to go on with, a failure that is tried again stays what it is: the next
+    # attempt is refused. A history that was rewritten would not be noticed then.
+    if verdict.success or (lost and head is not None and not _resets(session, live.phase)):
+        verdict = Verdict(success=False, reason="workspace", detail=fault)
+    return verdict, head
+
+
+def after(session: "Session", live: Live, child: str, verdict: Verdict) -> None:
+    """Keep what an attempt left that did not succeed; take away locks that its git left.
+
+    A fault here is told and stops nothing: the tree itself is still there.
+    """
+    phase = session.graph.phases.get(live.phase)  # None: of the workflow before this one
+    if phase is not None and not phase.writes:
+        return
+    tree = session.parts.worktree
+    try:
+        for path in tree.mend_locks():
+            detail = f"`{path}` was removed: a git of {child} that was ended had left it"
+            session.event("warning", {"detail": detail}, stage=live.phase, child_id=child)
+        always = verdict.reason == "workspace"
+        kept = tree.keep(f"{child}-after", copied(session), always=always)
+    except (AdwError, OSError) as error:
+        detail = f"what {child} left in the worktree could not be kept: {_words(error)}"
+        session.event("warning", {"detail": detail}, stage=live.phase, child_id=child)
+        return
+    if kept is not None:
+        _tell(session, kept, live.phase, child)
+
+
+def copied(session: "Session") -> Sequence[str]:
+    """What adw copied into the worktree, which is never kept."""
+    return tuple(session.parts.config.get("copy") or ())
+
+
+def launch_of(run_dir: str, child: str) -> dict[str, Any]:
+    """The launch line of an attempt; empty where there is none."""
+    lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+    return attempts.find(lines, "launch") or {}
+
+
+def _reset_target(
+    session: "Session", start: Start, history: Sequence["HistoryEntry"]
+) -> tuple[str, Ground] | None:
+    """The attempt to go back before: the phase's last one, if it failed and nobody wrote since."""
+    for entry in _attempts_back(session, history):
+        if entry.phase != start.phase or entry.success:
+            return None
+        launch = launch_of(session.run_dir, child_id(entry.phase, entry.attempt))
+        if launch.get("head"):  # else it was refused before its launch, and wrote nothing
+            child = child_id(entry.phase, entry.attempt)
+            return child, Ground(launch["head"], launch.get("kept"))
+    return None
+
+
+def _attempts_back(
+    session: "Session", history: Sequence["HistoryEntry"]
+) -> Iterator["HistoryEntry"]:
+    """Attempts of phases that write, the latest first."""
+    for entry in reversed(history):
+        phase = session.graph.phases.get(entry.phase)
+        if entry.attempt and (phase is None or phase.writes):
+            yield entry
+
+
+def _reset(session: "Session", phase: str, child: str, failed: str, ground: Ground) -> Ground:
+    tree = session.parts.worktree
+    assert ground.head is not None, "a launch line with a head"
+    args = (f"{failed}-reset", copied(session), f"{failed}-after")
+    found = tree.back_to(ground.head, ground.kept, *args)
+    if found is not None:
+        _tell(session, found, phase, child)
+    slots = {"head": ground.head, "commit": ground.kept, "cause": "on_retry"}
+    session.event("tree_reset", slots, stage=phase, child_id=child)
+    if ground.kept:
+        _tell(session, tree.pin(f"{child}-before", ground.kept), phase, child)
+    return ground
+
+
+def _resets(session: "Session", phase: str) -> bool:
+    known = session.graph.phases.get(phase)
+    return known is not None and known.on_retry == "reset"
+
+
+def _keep_old_head(session: "Session", phase: str, child: str, head: str) -> None:
+    with contextlib.suppress(AdwError):  # an object that is gone cannot be kept
+        _tell(session, session.parts.worktree.pin(f"{child}-head", head), phase, child)
+
+
+def _tell(session: "Session", kept: "Kept", phase: str, child: str) -> None:
+    slots = {"ref": kept.ref, "commit": kept.commit, "left_out": list(kept.left_out)}
+    session.event("tree_kept", slots, stage=phase, child_id=child)
+
+
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, AdwError) else str(error)
