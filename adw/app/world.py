@@ -8,19 +8,26 @@ from adw.model.state import ADWStateData
 from adw.workspace.worktree import Worktree
 
 
-def check(worktree: Worktree, state: ADWStateData, *, remade: bool) -> None:
+def check(
+    worktree: Worktree, state: ADWStateData, graph: Graph | None = None, *, remade: bool
+) -> None:
     """Refuse to go on from a world that the history does not describe.
 
     Args:
         worktree: As it was found or made again.
         state: What the history says.
+        graph: Of the run; what a failed attempt of a phase with `on_retry: reset` committed may
+            have been taken back.
         remade: The worktree was gone; what was not committed is looked at by `unsaved`.
 
     Raises:
         WorktreeError: A commit that a phase left is not in the branch any more, or the plan file
             is gone. Nothing was changed; `--from` says that this is meant.
     """
-    last = next((e for e in reversed(state.phase_history) if e.commit), None)
+    phases = graph.phases if graph else {}
+    undone = {name for name, phase in phases.items() if phase.on_retry == "reset"}
+    entries = reversed(state.phase_history)
+    last = next((e for e in entries if e.commit and (e.success or e.phase not in undone)), None)
     if last is not None and last.commit is not None:
         head = worktree.check().head
         if head != last.commit and not worktree.contains(last.commit):

@@ -260,8 +260,11 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
         ],
     ),
     "reset": (
-        "  a: {run: x, »on_retry: reset}\n  b: {run: x}",
-        ["`on_retry: reset` in phase `a` is not supported yet by this version of adw"],
+        "  a: {run: x, on_retry: »reset}\n  b: {run: x}",
+        [
+            "`a` may run beside `b`, whose work a reset would undo",
+            "hint: use `on_retry: keep`, or let one need the other",
+        ],
     ),
     # other languages
     "when": (
