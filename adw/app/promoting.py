@@ -271,12 +271,16 @@ def settle(run_dir: str, history: Entries) -> Manifest:
     """Remove copies that no success of the history stands behind, and compute the manifest."""
     entries = list(history)
     done = {f"{phase}-{attempt}" for phase, attempt, success in entries if success}
-    for name, child in _copies(run_dir):
+    found = Manifest.of(run_dir, entries)
+    copies = list(_copies(run_dir))
+    if any(child not in done for _, child in copies):
+        found.write()  # it never names a copy that is gone
+    for name, child in copies:
         if child not in done:
             discard(run_dir, child)
         else:
             files.sweep(os.path.join(run_dir, "artifacts", name, child))
-    return Manifest.of(run_dir, entries)
+    return found
 
 
 # --- inputs ------------------------------------------------------------------------------

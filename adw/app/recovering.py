@@ -15,6 +15,7 @@ from adw.core.recovery import blamed
 from adw.ids import child_id
 from adw.model.state import HistoryEntry
 from adw.store import attempts, files
+from adw.store.effects import Shelf
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -70,7 +71,8 @@ def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
     lines = _lines(session, child)
     tell_launch(session, child, lines, session.state.phase_history[:number])
     code, verdict = attempts.exit_code(lines), _verdict(entry, lines)
-    for kind, slots in end_events(entry, child, code, verdict):
+    tried = Shelf().of_child(session.run_dir, child)
+    for kind, slots in end_events(entry, child, code, verdict, tried):
         if kind != "artifact_promoted":  # looked for below, all together
             _add(session, kind, slots, number + 1, entry.phase, child)
 
@@ -87,16 +89,20 @@ def _promotions(session: "Session") -> None:
 
 
 def _decisions(session: "Session") -> None:
-    """Have the next decision tell what it makes of failures that nothing was told about."""
-    latest = {entry.phase: entry for entry in session.state.phase_history}
-    for entry in latest.values():
+    """Have the next decision tell of the failures whose recovery was left untold.
+
+    They are told in the order of the entries, so what is untold is at the end.
+    """
+    for entry in reversed(session.state.phase_history):
         if entry.success or not entry.attempt or entry.phase not in session.graph.phases:
             continue
         child = child_id(entry.phase, entry.attempt)
-        if not _told(session, "recovery_decided", entry.phase, child):
-            verdict = _verdict(entry, _lines(session, child))
-            narrowed = bool(blamed(entry.reason, verdict["faults"]))
-            session.undecided.append((entry, narrowed))
+        if _told(session, "recovery_decided", entry.phase, child):
+            break
+        verdict = _verdict(entry, _lines(session, child))
+        narrowed = bool(blamed(entry.reason, verdict["faults"]))
+        session.undecided.append((entry, narrowed))
+    session.undecided.reverse()
 
 
 def _correct(session: "Session") -> None:

@@ -3,7 +3,8 @@
 Failure kinds and their recoveries are a closed list, docs/reference/failure-kinds.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from adw.core.decide import Decision, PhaseView
@@ -26,16 +27,22 @@ class Recovery(NamedTuple):
     """Why no more is done, or what is waited for."""
 
 
-def recovery(graph: Graph, decision: Decision, entry: Entry, *, narrowed: bool) -> Recovery:
-    """What the decision makes of a failed attempt.
+def recovery(
+    graph: Graph, decision: Decision, entry: Entry, entries: Sequence[Entry], *, narrowed: bool
+) -> Recovery:
+    """What is made of a failed attempt.
 
     Args:
         graph: The workflow.
-        decision: The first one after the entry.
-        entry: The phase's latest entry, a failed attempt.
+        decision: The latest one.
+        entry: The failed attempt.
+        entries: All entries; what follows in them tells, and else the decision does.
         narrowed: Its outputs were all that was wrong, so a retry asks for them alone.
     """
-    again = "rerun" if entry.reason in FREE else "narrowed_retry" if narrowed else "retry"
+    followed = _followed(graph, entry, entries, narrowed=narrowed)
+    if followed is not None:
+        return followed
+    again = _again(entry, narrowed=narrowed)
     view = _view(graph, decision.phases, entry)
     if view is None:
         return Recovery("hold" if entry.reason in HELD else again)
@@ -47,6 +54,26 @@ def recovery(graph: Graph, decision: Decision, entry: Entry, *, narrowed: bool) 
     if view.state == "wait" and entry.reason == "rate_limited":
         return Recovery("wait")
     return Recovery("hold" if entry.reason in HELD else again)
+
+
+def _followed(
+    graph: Graph, entry: Entry, entries: Sequence[Entry], *, narrowed: bool
+) -> Recovery | None:
+    """What was made of a failed attempt, as the entries after it show; None where none does."""
+    later = takewhile(lambda each: each is not entry, reversed(entries))
+    for each in reversed(list(later)):
+        if each.repairs == entry.phase and entry.phase not in graph.owners:
+            return Recovery("repair", each.phase)
+        if each.phase != entry.phase or each.repairs != entry.repairs:
+            continue
+        if each.attempt:
+            return Recovery(_again(entry, narrowed=narrowed))
+        return Recovery("hold" if entry.reason in HELD else "give_up")
+    return None
+
+
+def _again(entry: Entry, *, narrowed: bool) -> str:
+    return "rerun" if entry.reason in FREE else "narrowed_retry" if narrowed else "retry"
 
 
 def blamed(reason: str | None, faults: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -38,6 +38,7 @@ class History:
         self._before: bytes = whole
         """What was there when it was opened; let go with the first flush."""
         self._pending: list[bytes] = []
+        self._wrong: set[int] | None = None
 
     def add(
         self,
@@ -57,6 +58,8 @@ class History:
         common = {"stage": stage, "child_id": child_id, "entries": entries, "recovered": recovered}
         event = make_event(kind, self.seq + 1, clock.stamp(), common, slots)
         self._pending.append(json_bytes(event))
+        if kind == "correction":
+            self._corrected().add(slots["corrects"])
         self.seq += 1
 
     def flush(self) -> None:
@@ -67,30 +70,48 @@ class History:
             self._pending.clear()
 
     def told(self, kind: str, stage: str, child_id: str) -> Iterator[dict[str, Any]]:
-        """Events of a kind about one attempt, from before this opening; not after a flush."""
-        names = {"event": kind, "stage": stage, "child_id": child_id}
-        return self._with(json_bytes(names)[1:-1] + b",", names)
+        """Events of a kind about one attempt, from before this opening; not after a flush.
+
+        What a correction takes back was not told.
+        """
+        return self._valid({"event": kind, "stage": stage, "child_id": child_id})
 
     def latest(self, kind: str, count: int) -> list[dict[str, Any]]:
         """The last events of a kind from before this opening, oldest first; not after a flush."""
-        found = list(self._with(json_bytes({"event": kind})[1:-1] + b",", {"event": kind}))
-        return found[-count:]
+        return list(self._valid({"event": kind}))[-count:]
+
+    def _valid(self, names: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        wrong = self._corrected()
+        return (event for event in self._with(names) if event["seq"] not in wrong)
+
+    def _corrected(self) -> set[int]:
+        """`seq` of what was taken back."""
+        if self._wrong is None:
+            self._wrong = {event["corrects"] for event in self._with({"event": "correction"})}
+        return self._wrong
 
     def beyond(self, entries: int) -> list[dict[str, Any]]:
-        """Events at the end that tell of more entries than there are; not after a flush."""
+        """Events at the end that tell of more entries than there are; not after a flush.
+
+        Those that were taken back already are left out.
+        """
         found: list[dict[str, Any]] = []
-        if self.entries > entries:
-            for raw in reversed(self._before.split(b"\n")[:-1]):
-                event = _good(raw)
-                if event is None:
-                    continue
-                if event["entries"] <= entries:
-                    break
+        end = len(self._before)
+        while end > 0:
+            start = self._before.rfind(b"\n", 0, end - 1) + 1
+            event = _good(self._before[start:end])
+            end = start
+            if event is None or event["event"] == "correction":
+                continue
+            if event["entries"] <= entries:
+                break
+            if event["seq"] not in self._corrected():
                 found.append(event)
         return found[::-1]
 
-    def _with(self, fragment: bytes, names: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Good events whose line holds the fragment, by which they are found without parsing all."""
+    def _with(self, names: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Good events with these slots, side by side in a line: found without parsing all."""
+        fragment = json_bytes(names)[1:-1] + b","
         at = self._before.find(fragment)
         while at >= 0:
             start = self._before.rfind(b"\n", 0, at) + 1
