@@ -6,6 +6,7 @@ in a main checkout; a second is needed only in a linked worktree.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,8 @@ from adw.workspace.git import ask_git, failure, last_lines, run_git
 
 _HEX8: Final = "[0-9a-f]" * 8
 _RUNS: Final = (f"{_HEX8}/", ".lock", ".new-*/")
-_EXCLUDE_HEAD: Final = "# hidden by adw: its runs and their worktrees"
+_EXCLUDE_HEAD: Final = b"# hidden by adw: its runs and their worktrees"
+LOCK_WAIT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,27 +160,61 @@ def hide(repo: Repository, names: tuple[str, ...] = ("agents", "trees")) -> bool
     Raises:
         StoreError: The file cannot be written.
     """
-    path = os.path.realpath(os.path.join(repo.git_dir, "info", "exclude"))
+    have = _excluded(repo)[0]
+    missing = [n for n in names if not _is_hidden(n, have)]
+    if not missing:
+        return False
+    shared = _with_tracked_files(repo, missing)
+    lines = [f"/{name}/{part}" for name in missing for part in (_RUNS if name in shared else ("",))]
+    return exclude(repo, [line.encode() for line in lines])
+
+
+def exclude(repo: Repository, lines: Sequence[bytes]) -> bool:
+    """Add patterns to the repository's own exclude file, which counts in all its worktrees.
+
+    Args:
+        repo: As located.
+        lines: As gitignore(5) has them; those that are there already are not added again.
+
+    Returns:
+        Whether the file was changed.
+
+    Raises:
+        StoreError: The file cannot be written.
+        HostLocked: Another adw kept the repository's lock for too long.
+    """
+    with locks.held(os.path.join(repo.git_dir, "adw.lock"), LOCK_WAIT_S):
+        path = _exclude_file(repo)
+        have, old, mode = _excluded(repo)
+        missing = [line for line in lines if line not in have]
+        if not missing:
+            return False
+        head = [] if _EXCLUDE_HEAD in have else [_EXCLUDE_HEAD]
+        gap = b"\n" if old and not old.endswith(b"\n") else b""
+        with locks.storing(path):
+            files.make_dirs(os.path.dirname(path), mode=0o755)
+            files.replace(path, old + gap + b"\n".join([*head, *missing]) + b"\n", mode=mode)
+    return True
+
+
+def _exclude_file(repo: Repository) -> str:
+    return os.path.realpath(os.path.join(repo.git_dir, "info", "exclude"))
+
+
+def _excluded(repo: Repository) -> tuple[list[bytes], bytes, int]:
+    """Lines, bytes and permission bits of the exclude file."""
+    path = _exclude_file(repo)
     with locks.storing(path):
         try:
             with open(path, "rb") as file:
                 old = file.read()
-                mode = os.fstat(file.fileno()).st_mode & 0o777
+                return old.split(b"\n"), old, os.fstat(file.fileno()).st_mode & 0o777
         except FileNotFoundError:
-            old, mode = b"", 0o644
-        have = old.decode("utf-8", "surrogateescape").split("\n")
-        missing = [n for n in names if f"/{n}/" not in have and f"/{n}/{_HEX8}/" not in have]
-        if not missing:
-            return False
-        lines = [_EXCLUDE_HEAD] if _EXCLUDE_HEAD not in have else []
-        shared = _with_tracked_files(repo, missing)
-        for name in missing:
-            lines += [f"/{name}/{part}" for part in (_RUNS if name in shared else ("",))]
-        gap = "\n" if old and not old.endswith(b"\n") else ""
-        new = old + (gap + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
-        files.make_dirs(os.path.dirname(path), mode=0o755)
-        files.replace(path, new, mode=mode)
-    return True
+            return [], b"", 0o644
+
+
+def _is_hidden(name: str, have: Sequence[bytes]) -> bool:
+    return f"/{name}/".encode() in have or f"/{name}/{_HEX8}/".encode() in have
 
 
 def _with_tracked_files(repo: Repository, names: list[str]) -> set[str]:
