@@ -74,7 +74,7 @@ def make_plan(
     from adw.config import load_config
     from adw.forge.local import branch_name, read_issue, read_task
     from adw.loader import find_workflow, load_workflow
-    from adw.workspace.repository import base
+    from adw.workspace.repository import base, base_branch
 
     root = places.repo.root
     config = load_config(root)
@@ -87,12 +87,14 @@ def make_plan(
         issue = read_issue(root, options.issue)
     else:
         raise UsageError(detail="an issue number or `--task FILE` is expected", fix=None)
-    commit = base_commit or base(places.repo, config.base_branch)
+    branch = base_branch(places.repo, config.base_branch)
+    commit = base_commit or base(places.repo, branch)
     command = {
         "only": options.only,
         "until": options.until,
         "model_set": options.model_set,
         "base": commit,
+        "base_branch": branch,
     }
     definition, snapshot = define.pin(loaded, config.to_json(), command)
     define.refuse_missing_inputs(definition, run_dir, _command(options))

@@ -26,7 +26,7 @@ class Definition:
     """The whole workflow."""
     config: Mapping[str, Any]
     command: Mapping[str, Any]
-    """`only`, `until`, `model_set`, `base`, and the `path` of the workflow file when it was pinned."""
+    """`only`, `until`, `model_set`, `base`, `base_branch` (None: not known), and the `path` of the workflow file when it was pinned."""
     source_sha256: str
     """Of the workflow file's bytes."""
     skills: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ CONFIG: Final = """\
 # How this repository wants its runs. Every key may be left out; `adw schema config` has them all.
 
 # issues: local          # issues/<number>.md
-# base_branch: main      # where runs start from; by default what is checked out here
+# base_branch: main      # where runs start from; by default what origin/HEAD names, else what is checked out
 # agents_dir: agents     # where runs are kept
 # ports: none            # or {slots: 100}: a pair of ports for each run, 9100 + n and 9200 + n
 

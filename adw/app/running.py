@@ -3,7 +3,7 @@
 import os
 
 from adw.app import chaining, define
-from adw.app.creating import RunOptions, create, fresh_id, make_plan
+from adw.app.creating import Plan, RunOptions, create, fresh_id, make_plan
 from adw.app.places import Places, refuse_inside
 from adw.app.rebuilding import read_info
 from adw.app.sitting import Host, Sitting, Work
@@ -11,7 +11,7 @@ from adw.errors import UnknownName, UsageError
 from adw.ids import is_id
 from adw.store import definitions, runs
 from adw.store.state import StateFile, load_again, load_state
-from adw.workspace.repository import hide, notice
+from adw.workspace.repository import current_branch, hide, notice
 
 
 def run(places: Places, options: RunOptions, host: Host) -> Sitting:
@@ -21,9 +21,9 @@ def run(places: Places, options: RunOptions, host: Host) -> Sitting:
         return chain(places, options, existing, host)
     adw_id = options.adw_id or fresh_id(places.agents_dir)
     plan = make_plan(places, options, adw_id)
-    line = notice(places.repo)
-    if line:
-        host.say(line)
+    for line in (notice(places.repo), _other_base(places, plan)):
+        if line:
+            host.say(line)
     hide(places.repo)
     _tell_open_runs(places, options, host)
     lock = create(places, options, adw_id, plan)
@@ -32,6 +32,18 @@ def run(places: Places, options: RunOptions, host: Host) -> Sitting:
     state_file = StateFile(lock.run_dir, state, data)
     sitting = Work(places, host, lock, state, state_file, plan.definition, "run")
     return sitting.go(None, wait=options.wait)
+
+
+def _other_base(places: Places, plan: Plan) -> str | None:
+    """One line where a run starts from another branch than people may think."""
+    name, here = plan.definition.command["base_branch"], current_branch(places.repo)
+    if name == here or plan.definition.config["base_branch"]:
+        return None
+    where = f"`{here}`" if here else "no branch"
+    return (
+        f"the run starts from `{name}`, which `origin/HEAD` names, while {where} is checked out; "
+        "`base_branch` in adw.yaml chooses"
+    )
 
 
 def _tell_open_runs(places: Places, options: RunOptions, host: Host) -> None:

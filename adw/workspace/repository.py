@@ -14,10 +14,12 @@ from adw.errors import RepositoryError
 from adw.store import files
 from adw.workspace import locks
 from adw.workspace.git import ask_git, failure, last_lines, run_git
+from adw.workspace.registration import read_text
 
 _HEX8: Final = "[0-9a-f]" * 8
 _RUNS: Final = (f"{_HEX8}/", ".lock", ".new-*/")
 _EXCLUDE_HEAD: Final = b"# hidden by adw: its runs and their worktrees"
+_ORIGIN: Final = "refs/remotes/origin/"
 LOCK_WAIT_S: Final = 120.0
 
 
@@ -76,6 +78,53 @@ def locate(start: str, *, agents_dir: str | None = None) -> Repository:
     return Repository(main or top, common)
 
 
+def base_branch(repo: Repository, configured: str | None = None) -> str | None:
+    """The branch that runs start from and that their work goes back to.
+
+    Args:
+        repo: As located.
+        configured: `base_branch` of adw.yaml; it wins.
+
+    Returns:
+        A name that `base` takes: without a configured one that of `origin/HEAD`, local where there
+        is such a branch, else the one checked out in the main checkout; None where that is
+        detached.
+    """
+    if configured is not None:
+        return configured
+    remote = _names(repo, f"{_ORIGIN}HEAD", _ORIGIN)
+    for name, ref in (
+        (remote, f"refs/heads/{remote}"),
+        (f"origin/{remote}", _ORIGIN + str(remote)),
+    ):
+        if remote and _tip(repo, ref):
+            return name
+    return current_branch(repo)
+
+
+def current_branch(repo: Repository) -> str | None:
+    """The branch that is checked out in the main checkout; None where it is detached."""
+    return _names(repo, "HEAD", "refs/heads/")
+
+
+def _names(repo: Repository, symbolic: str, prefix: str) -> str | None:
+    """What a symbolic ref names, without its prefix; None where it names nothing like that."""
+    if os.path.isdir(os.path.join(repo.git_dir, "reftable")):
+        args = ["--git-dir", repo.git_dir, "symbolic-ref", "-q", symbolic]
+        done = ask_git(args, repo.root, kind="read")
+        text = "ref: " + done.stdout.decode("utf-8", "surrogateescape").strip()
+    else:
+        text = read_text(os.path.join(repo.git_dir, symbolic)) or ""
+    whole = f"ref: {prefix}"
+    return text.removeprefix(whole) or None if text.startswith(whole) else None
+
+
+def _tip(repo: Repository, ref: str) -> str | None:
+    # show-ref takes whole names only: `main~3` or `@{-1}` is no branch to it.
+    done = ask_git(["show-ref", "--verify", "--hash", "--", ref], repo.root, kind="read")
+    return done.stdout.decode().strip() if done.exit_code == 0 else None
+
+
 def base(repo: Repository, base_branch: str | None = None) -> str:
     """The commit that a new run starts from.
 
@@ -89,7 +138,7 @@ def base(repo: Repository, base_branch: str | None = None) -> str:
     Raises:
         RepositoryError: There is no commit yet, or no such branch.
     """
-    if base_branch is None:
+    if base_branch is None or base_branch == current_branch(repo):
         if repo.head is not None:
             return repo.head
         done = ask_git(["rev-parse", "--verify", "-q", "HEAD^{commit}"], repo.root, kind="read")
@@ -100,12 +149,9 @@ def base(repo: Repository, base_branch: str | None = None) -> str:
             path=repo.root,
             fix='git add -A && git commit -m "first commit"',
         )
-    # show-ref takes whole names only: `main~3` or `@{-1}` is no branch to it.
-    for prefix in ("refs/heads/", "refs/remotes/", "refs/remotes/origin/"):
-        args = ["show-ref", "--verify", "--hash", "--", prefix + base_branch]
-        done = ask_git(args, repo.root, kind="read")
-        if done.exit_code == 0:
-            return done.stdout.decode().strip()
+    for prefix in ("refs/heads/", "refs/remotes/", _ORIGIN):
+        if tip := _tip(repo, prefix + base_branch):
+            return tip
     raise RepositoryError(
         detail=f"the base branch `{base_branch}` does not exist",
         path=repo.root,

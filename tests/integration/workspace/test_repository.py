@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from adw.errors import ExitCode, RepositoryError
-from adw.workspace.repository import Repository, base, hide, locate, notice
+from adw.workspace.repository import (
+    Repository,
+    base,
+    base_branch,
+    current_branch,
+    hide,
+    locate,
+    notice,
+)
 from adw.workspace.worktree import Worktree
 from tests.support.repo import Repo, make_repo
 
@@ -143,6 +151,27 @@ def test_the_base_branch_is_local_or_of_a_remote_and_never_an_expression(
     for name in ("main~1", "@{-1}", "--all", "HEAD", ""):
         with pytest.raises(RepositoryError, match="does not exist"):
             base(located, name)
+
+
+def test_the_base_is_configured_or_that_of_the_remote_or_what_is_checked_out(
+    repo: Repo, located: Repository, tmp_path: Path
+) -> None:
+    clone = Repo(tmp_path / "clone")
+    repo.git("clone", "--quiet", ".", str(clone.path))
+    clone.git("switch", "--quiet", "--create", "topic")
+    cloned = locate(str(clone.path))
+
+    assert base_branch(located) == "main"
+    assert base_branch(located, "dev") == base_branch(cloned, "dev") == "dev"
+    assert (base_branch(cloned), current_branch(cloned)) == ("main", "topic")
+    clone.git("branch", "--quiet", "-D", "main")
+    assert base_branch(cloned) == "origin/main"
+    assert base(cloned, "origin/main") == repo.head()
+    clone.git("update-ref", "-d", "refs/remotes/origin/main")
+    assert base_branch(cloned) == "topic"  # what origin/HEAD names is gone
+    repo.git("switch", "--quiet", "--detach")
+    assert base_branch(located) is None
+    assert base(located, None) == repo.head()
 
 
 def test_a_dirty_or_detached_main_checkout_is_told_in_one_line(
