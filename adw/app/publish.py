@@ -15,6 +15,7 @@ from adw import clock, failpoints
 from adw.app import reading
 from adw.app.entries import recovery_words
 from adw.app.packets import SHOWN, RunReport, issue_words, named, run_response
+from adw.app.queueing import QUEUED
 from adw.core.decide import Decision
 from adw.core.graph import Graph
 from adw.core.outcome import one_line
@@ -113,7 +114,10 @@ def _report(session: "Session", facts: Facts, head: dict[str, Any]) -> RunReport
     state = session.state
     issue = one_line(issue_words(session.parts.run_info["issue"]))
     where = {"branch": state.branch_name, "worktree": state.worktree_path, "issue": issue}
-    if session.leaving and not head["closing"]:
+    if facts.left == QUEUED:
+        action = next_action("running", state, facts.base)
+        where |= {"status": QUEUED, "reason": None, "next_action": action}
+    elif session.leaving and not head["closing"]:
         action, reason = f"adw resume {state.adw_id}", reading.LEFT.get(facts.left or "")
         where |= {"status": "interrupted", "reason": reason, "next_action": action}
     return RunReport(
