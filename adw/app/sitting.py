@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import chaining, define, world
+from adw.app import chaining, define, queueing, world
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
 from adw.app.parts import Reporter
@@ -81,12 +81,15 @@ class Work:
             Interrupted: A signal ended it.
         """
         runs.complete_dirs(self.lock.run_dir)
-        with self._opened() as (wishes, supervision):
-            action = None if self._over(from_phase) else self._prepare()
+        with self._opened() as (wishes, supervision), self._place() as place:
+            over = self._over(from_phase)
+            queued = None if over else self._queued(place, supervision, wishes, wait=wait)
+            action = self._prepare() if place.admitted and not over else None
             remade = action not in {None, "reused"} and bool(self.state.phase_history)
             if action and not from_phase:
                 world.check(self._worktree(), self.state, remade=remade)
-            session = make_session(self._parts(supervision, wishes))
+            session = queued or make_session(self._parts(supervision, wishes))
+            session.state = self.state if queued else session.state
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
@@ -95,11 +98,41 @@ class Work:
             self._apply(session, supervision, from_phase)
             if remade:
                 self._redo_unsaved(session)
-            outcome = drive(session, supervision, clock.Clock(), wait=wait)
+            if place.admitted or over or session.wish():
+                outcome = drive(session, supervision, clock.Clock(), wait=wait)
+            else:
+                outcome = self._not_waited(session)
             self._close(session, outcome)
         if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
             raise Interrupted(self.state.adw_id, wishes.signal)
         return Sitting(self.state.adw_id, outcome)
+
+    def _place(self) -> queueing.Place:
+        """Its place among the runs that may work at once; not taken yet."""
+        config, root = self.definition.config, self.places.repo.root
+        return queueing.Place.of(root, self.lock.run_dir, self.state, config)
+
+    def _queued(
+        self, place: queueing.Place, supervision: LocalSupervision, wishes: Wishes, *, wait: bool
+    ) -> Session | None:
+        """Wait for its turn; the session in which it waited, if it had to and could in one."""
+        run_dir = self.lock.run_dir
+        place.look(working=runs.attempt_alive(run_dir))
+        if place.admitted:
+            return None
+        session = None
+        if queueing.all_recorded(run_dir, self.state):
+            session = make_session(self._parts(supervision, wishes))
+        queueing.await_place(place, session, wishes, self.host.say, wait=wait)
+        self.state = session.state if session else self.state
+        return session
+
+    def _not_waited(self, session: Session) -> Outcome:
+        """Leave without a place, as `--no-wait` says."""
+        session.left = queueing.NO_PLACE
+        session.decide(clock.Clock().now())
+        session.commit(_nothing)
+        return Outcome(None, None)
 
     def _redo_unsaved(self, session: Session) -> None:
         """Start phases again whose work was only in the worktree that is gone."""
