@@ -1,0 +1,309 @@
+"""Runs that wait for their turn: `max_concurrent`."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adw.app import reading
+from adw.store import runs
+from adw.workspace import queue
+from tests.support.ground import COUNT, Done, Ground, Process, kill
+from tests.support.wait import until
+
+# Each run waits for a file that is named for its issue.
+BODY = (
+    f'{COUNT}; echo "$ADW_ISSUE_NUMBER" >> "$GROUND/begun";'
+    ' while [ ! -e "$GROUND/go-$ADW_ISSUE_NUMBER" ]; do sleep 0.02; done'
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ground]]:
+    monkeypatch.setenv("ADW_HOST_DIR", str(tmp_path / "host"))  # for what is read in this process
+    made: list[Ground] = []
+
+    def place(limit: int, name: str = "g") -> Ground:
+        phases: dict[str, dict[str, Any]] = {
+            "a": {"run": BODY},
+            "b": {"run": COUNT, "needs": ["a"]},
+        }
+        ground = Ground(
+            tmp_path / name,
+            phases,
+            {"ADW_HOST_DIR": str(tmp_path / "host")},
+            {"max_concurrent": limit, "ports": "none"},
+        )
+        issue = "---\ntitle: Mend it\nlabels: []\n---\nIt is broken.\n"
+        ground.repo.write({f"issues/{n}.md": issue for n in range(1, 8)})
+        ground.repo.commit("issues")
+        made.append(ground)
+        return ground
+
+    yield place
+    for ground in made:
+        ground.end()
+
+
+def begun(ground: Ground) -> list[int]:
+    """Issues whose first phase has begun, in order."""
+    path = ground.base / "begun"
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def statuses(ground: Ground) -> dict[int, str]:
+    found = reading.listing(str(ground.agents))["runs"]
+    return {run["issue_number"]: run["status"] for run in found}
+
+
+def ids_of(ground: Ground, issue: int) -> list[str]:
+    return [name for name, _ in runs.peek(str(ground.agents), issue)]
+
+
+def id_of(ground: Ground, issue: int) -> str:
+    (found,) = ids_of(ground, issue)
+    return found
+
+
+def line(ground: Ground) -> list[tuple[str, bool]]:
+    """The rows of the table: id and whether it works."""
+    path = Path(ground.env["ADW_HOST_DIR"]) / queue.TABLE
+    rows = json.loads(path.read_bytes())["runs"] if path.exists() else []
+    return [(row["adw_id"], row["admitted"]) for row in rows]
+
+
+def begin(ground: Ground, issue: int) -> Process:
+    """Start a run and wait until it works or waits."""
+    process = ground.start("run", "w", str(issue))
+    until(lambda: set(ids_of(ground, issue)) & {name for name, _ in line(ground)})
+    return process
+
+
+def let_go(ground: Ground, *issues: int) -> None:
+    for issue in issues:
+        (ground.base / f"go-{issue}").touch()
+
+
+def test_case_K6_two_run_and_three_wait_in_order(place: Callable[..., Ground]) -> None:
+    """max_concurrent 2, start 5: 2 run, 3 are queued in order; the slot of a dead run is freed."""
+    ground = place(2)
+    started = {issue: begin(ground, issue) for issue in range(1, 6)}
+    until(lambda: sorted(begun(ground)) == [1, 2])
+    queued = {3: "queued", 4: "queued", 5: "queued"}
+    assert statuses(ground) == {1: "running", 2: "running", **queued}
+    view = reading.status(str(ground.agents / id_of(ground, 4)))
+    assert (view["status"], view["reason"]) == (
+        "queued",
+        "position 2 of 3 in the queue, 2 runs work (`max_concurrent: 2`)",
+    )
+    assert view["state"]["branch_name"] is not None
+    assert not (ground.repo.path / "trees" / id_of(ground, 4)).exists(), "made when it is its turn"
+
+    let_go(ground, 2)
+    assert started[2].wait(20) == 0
+    until(lambda: begun(ground)[2:] == [3])
+    assert statuses(ground) == {1: "running", 2: "succeeded", **queued, 3: "running"}
+
+    kill(started[1].pid)  # its phase lives on and keeps the place
+    assert runs.alive(str(ground.agents / id_of(ground, 1)))
+    let_go(ground, 1)  # now nothing of it lives
+    until(lambda: begun(ground)[3:] == [4])
+    assert statuses(ground)[1] == "interrupted"
+
+    let_go(ground, 3, 4, 5)
+    assert [started[issue].wait(20) for issue in (3, 4, 5)] == [0, 0, 0]
+    assert begun(ground)[4:] == [5]
+    assert line(ground) == []
+
+
+def test_what_it_says_of_itself_while_it_waits(place: Callable[..., Ground]) -> None:
+    ground = place(1)
+    first = begin(ground, 1)
+    second = begin(ground, 2)
+    adw_id = id_of(ground, 2)
+    response = ground.agents / adw_id / "RESPONSE.md"
+    until(lambda: response.read_text().startswith(f"# Run {adw_id}: queued\n"))
+
+    assert ground.ok("status", adw_id).stdout.splitlines()[0].startswith(f"run {adw_id} queued")
+    let_go(ground, 1, 2)
+    first.wait(20)
+    done = Done.of(second)
+
+    assert done.exit_code == 0, done.told()
+    assert done.stderr == (
+        f"run {adw_id} is queued: position 1 of 1 in the queue, 1 run works (`max_concurrent: 1`)\n"
+    )
+    told = [e for e in events(ground, adw_id) if e["event"] in {"run_queued", "run_admitted"}]
+    assert [(e["event"], e.get("position"), e.get("limit")) for e in told] == [
+        ("run_queued", 1, 1),
+        ("run_admitted", None, None),
+    ]
+    assert 0 <= told[1]["waited_s"] < 30
+    kinds = [e["event"] for e in events(ground, adw_id)]
+    assert kinds.index("run_admitted") < kinds.index("workspace_ready")
+    assert kinds.count("run_opened") == 1
+    assert response.read_text().startswith(f"# Run {adw_id}: succeeded\n")
+
+
+def events(ground: Ground, adw_id: str) -> list[dict[str, Any]]:
+    text = (ground.agents / adw_id / "state" / "task_history.jsonl").read_text()
+    return [json.loads(each) for each in text.splitlines()]
+
+
+def test_a_signal_ends_the_wait(place: Callable[..., Ground]) -> None:
+    ground = place(1)
+    begin(ground, 1)
+    second = begin(ground, 2)
+    adw_id = id_of(ground, 2)
+
+    second.send_signal(signal.SIGINT)
+
+    assert second.wait(20) == 130
+    view = reading.status(str(ground.agents / adw_id))
+    assert (view["status"], view["reason"]) == ("interrupted", "ended by Ctrl-C")
+    assert [name for name, _ in line(ground)] == [id_of(ground, 1)]
+    assert not (ground.repo.path / "trees" / adw_id).exists()
+    let_go(ground, 1, 2)
+    until(lambda: line(ground) == [])
+    ground.ok("resume", adw_id)
+    assert begun(ground) == [1, 2]
+
+
+def test_a_cancel_ends_the_wait(place: Callable[..., Ground]) -> None:
+    ground = place(1)
+    begin(ground, 1)
+    second = begin(ground, 2)
+    adw_id = id_of(ground, 2)
+
+    said = ground.ok("cancel", adw_id)
+
+    assert said.stdout == f"run {adw_id} is cancelled\n"
+    assert second.wait(20) == 1
+    assert statuses(ground)[2] == "cancelled"
+    assert [name for name, _ in line(ground)] == [id_of(ground, 1)]
+
+
+def test_a_pause_ends_the_wait_and_what_is_added_to_a_task_is_there(
+    place: Callable[..., Ground],
+) -> None:
+    ground = place(1)
+    first = begin(ground, 1)
+    second = begin(ground, 2)
+    adw_id = id_of(ground, 2)
+
+    (ground.base / "words.md").write_text("Mind the gap.")
+    added = ground.ok("task", "add", adw_id, "a", "--file", str(ground.base / "words.md"))
+    assert "the next attempt of `a` has it in its task" in added.stdout
+    ground.ok("pause", adw_id)
+    assert second.wait(20) == 6
+    let_go(ground, 1, 2)
+    assert first.wait(20) == 0
+    ground.ok("resume", adw_id)
+
+    task = ground.agents / adw_id / "children" / "a-1" / "TASK.md"
+    assert "Mind the gap." in task.read_text()
+
+
+def test_without_waiting_the_run_exists_and_is_left_with_6(place: Callable[..., Ground]) -> None:
+    ground = place(1)
+    first = begin(ground, 1)
+
+    said = ground.adw("run", "w", "2", "--no-wait")
+
+    assert said.exit_code == 6, said.told()
+    adw_id = id_of(ground, 2)
+    assert said.stdout.splitlines()[-2:] == [
+        f"run {adw_id} interrupted: as many runs work as may at once",
+        f"  next: adw resume {adw_id}",
+    ]
+    assert line(ground) == [(id_of(ground, 1), True)]
+    let_go(ground, 1, 2)
+    assert first.wait(20) == 0
+    ground.ok("resume", adw_id, "--no-wait")
+    third = begin(ground, 3)
+    ground.ok("resume", adw_id)  # it is over, and waits for nobody
+    let_go(ground, 3)
+    assert third.wait(20) == 0
+
+
+def test_a_resume_waits_too_behind_those_who_came_before(place: Callable[..., Ground]) -> None:
+    """Issue 1 was killed while it worked; 2 and 3 came before its resume."""
+    ground = place(1)
+    first = begin(ground, 1)
+    until(lambda: begun(ground) == [1])
+    adw_id = id_of(ground, 1)
+    os.kill(first.pid, signal.SIGTERM)
+    assert first.wait(20) == 143
+    second = begin(ground, 2)
+    third = begin(ground, 3)
+
+    resumed = ground.start("resume", adw_id)
+    until(lambda: len(line(ground)) == 3)
+    assert [name for name, _ in line(ground)] == [id_of(ground, 2), id_of(ground, 3), adw_id]
+
+    let_go(ground, 1, 2, 3)
+    assert [each.wait(20) for each in (second, third, resumed)] == [0, 0, 0]
+    assert begun(ground) == [1, 2, 3, 1]
+
+
+def test_a_resume_whose_phase_lives_has_its_place_already(place: Callable[..., Ground]) -> None:
+    ground = place(1)
+    first = begin(ground, 1)
+    until(lambda: begun(ground) == [1])
+    adw_id = id_of(ground, 1)
+    second = begin(ground, 2)
+    kill(first.pid)
+
+    resumed = ground.start("resume", adw_id)
+    until(lambda: [e for e in events(ground, adw_id) if e["event"] == "child_adopted"])
+
+    assert statuses(ground) == {1: "running", 2: "queued"}
+    let_go(ground, 1, 2)
+    assert (resumed.wait(20), second.wait(20)) == (0, 0)
+    assert ground.ran("a") == ["a-1", "a-1"], "one body each"
+
+
+def test_an_end_that_nobody_recorded_is_recorded_when_it_is_its_turn(
+    place: Callable[..., Ground],
+) -> None:
+    ground = place(1)
+    first = begin(ground, 1)
+    until(lambda: begun(ground) == [1])
+    run_dir = str(ground.agents / id_of(ground, 1))
+    kill(first.pid)
+    let_go(ground, 1)
+    until(lambda: not runs.alive(run_dir))
+    second = begin(ground, 2)
+
+    resumed = ground.start("resume", os.path.basename(run_dir))
+    until(lambda: statuses(ground)[1] == "queued")
+
+    let_go(ground, 2)
+    assert (second.wait(20), resumed.wait(20)) == (0, 0)
+    assert ground.ran("a") == ["a-1", "a-1"], "what was done is kept"
+
+
+def test_case_K4_leftovers_of_a_dead_run_do_not_defer_its_issue(
+    place: Callable[..., Ground],
+) -> None:
+    """Its worktree, branch and row are there; the next trigger begins, or resumes, at once."""
+    ground = place(1)
+    first = begin(ground, 1)
+    until(lambda: begun(ground) == [1])
+    dead = id_of(ground, 1)
+    kill(first.pid)
+    let_go(ground, 1)
+    until(lambda: not runs.alive(str(ground.agents / dead)))
+    assert (ground.repo.path / "trees" / dead).is_dir()
+    assert line(ground) == [(dead, True)]
+
+    done = ground.ok("run", "w", "1", "--no-wait")
+
+    assert f"run {dead} of issue 1 is interrupted; `adw resume {dead}` goes on with it" in (
+        done.stderr
+    )
+    ground.ok("resume", dead, "--no-wait")
