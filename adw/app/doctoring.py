@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from adw.app import derived, reading
+from adw.app import copying_state, derived, reading
+from adw.app.bringing_back import gone
 from adw.app.places import Places
+from adw.app.restoring import last_good
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
 from adw.store import attempts, files, requests, runs
 
@@ -23,8 +25,8 @@ class Finding:
     """One thing that a person should know of."""
 
     kind: str
-    """state, definition, history, derived, artifact, evidence, request, leftover, orphan, worktree
-    or environment."""
+    """state, definition, history, derived, artifact, evidence, request, leftover, orphan, lost,
+    worktree or environment."""
     adw_id: str | None
     path: str
     detail: str
@@ -43,7 +45,7 @@ def examine(places: Places, run_dir: str | None) -> dict[str, Any]:
         findings += _around_runs(places)
     names = [os.path.basename(run_dir)] if run_dir else runs.list_ids(places.agents_dir)
     for name in names:
-        findings += _in_run(os.path.join(places.agents_dir, name))
+        findings += _in_run(places, os.path.join(places.agents_dir, name))
     return {
         "schema_version": SCHEMA_VERSION,
         "facts": facts,
@@ -105,15 +107,20 @@ def _around_runs(places: Places) -> Iterator[Finding]:
             yield Finding("leftover", None, path, detail, "the next `adw run` removes it")
         if name.endswith(".tmp"):
             yield _stale(None, path)
+    copied = set(gone(places))
     trees = os.path.join(places.repo.root, "trees")
     for name in _names(trees):
         path = os.path.join(trees, name)
         run_dir = os.path.join(places.agents_dir, name)
-        if os.path.isdir(path) and not os.path.lexists(run_dir):
+        if os.path.isdir(path) and not os.path.lexists(run_dir) and name not in copied:
             hint = f"look what is in it, then: git worktree remove {shlex.quote(path)}"
             yield Finding("orphan", None, path, "a worktree without its run", hint)
     for name in runs.list_ids(places.agents_dir):
         yield from _without_tree(places, name)
+    for name in sorted(copied):
+        path = os.path.join(places.agents_dir, name)
+        detail = "the directory of this run is gone; a copy of its state is there"
+        yield Finding("lost", name, path, detail, f"adw doctor --restore {name}")
 
 
 def _without_tree(places: Places, name: str) -> Iterator[Finding]:
@@ -143,8 +150,8 @@ def _stale(adw_id: str | None, path: str) -> Finding:
 # --- in one run --------------------------------------------------------------------------
 
 
-def _in_run(run_dir: str) -> Iterator[Finding]:
-    yield from _state(run_dir)
+def _in_run(places: Places, run_dir: str) -> Iterator[Finding]:
+    yield from _state(places, run_dir)
     yield from _history(run_dir)
     yield from _requests(run_dir)
     adw_id = os.path.basename(run_dir)
@@ -160,14 +167,14 @@ def _in_run(run_dir: str) -> Iterator[Finding]:
                 yield _stale(adw_id, path)
 
 
-def _state(run_dir: str) -> Iterator[Finding]:
+def _state(places: Places, run_dir: str) -> Iterator[Finding]:
     from adw.store.state import load_state
 
     adw_id = os.path.basename(run_dir)
     try:
         state, _ = load_state(run_dir)
     except StateError as error:
-        yield _damaged_state(run_dir, error)
+        yield _damaged_state(places, run_dir, error)
         return
     if state.workflow is None:
         return
@@ -178,33 +185,26 @@ def _state(run_dir: str) -> Iterator[Finding]:
     except BrokenRun as error:
         path = str(error.fields["path"])
         hint = f"adw run WORKFLOW {state.issue_number or 'ISSUE'} --adw-id {adw_id}"
+        copy = copying_state.folder(places.repo.git_dir, adw_id)
+        if not os.path.lexists(path) and os.path.lexists(
+            os.path.join(copy, os.path.relpath(path, run_dir))
+        ):
+            hint = f"adw doctor --restore {adw_id}"
         yield Finding("definition", adw_id, path, _said(error), hint)
 
 
-def _damaged_state(run_dir: str, error: StateError) -> Finding:
+def _damaged_state(places: Places, run_dir: str, error: StateError) -> Finding:
     adw_id, path = os.path.basename(run_dir), str(error.fields["path"])
     if isinstance(error, StateVersion):
         return Finding("state", adw_id, path, error.message, error.line("hint"))
-    previous = last_good(run_dir)
-    if previous is None:
+    good = last_good(places, run_dir)
+    if good is None:
         detail = f"{_said(error)}; there is no good version before it"
         return Finding("state", adw_id, path, detail)
-    state, _ = previous
-    count = len(state.phase_history)
-    when = f" and is of {state.updated_at}" if state.updated_at else ""
-    detail = f"{_said(error)}; adw_state.prev.json is good, has {count} entries{when}"
+    count = len(good.state.phase_history)
+    when = f" and is of {good.state.updated_at}" if good.state.updated_at else ""
+    detail = f"{_said(error)}; {good.source} is good, has {count} entries{when}"
     return Finding("state", adw_id, path, detail, f"adw doctor --restore {adw_id}")
-
-
-def last_good(run_dir: str) -> tuple[Any, bytes] | None:
-    """The version before the last replacement, as (state, bytes), if it is a valid one."""
-    from adw.store.state import PREVIOUS, check_state
-
-    try:
-        data = files.read(os.path.join(run_dir, PREVIOUS))
-        return check_state(run_dir, data), data
-    except (OSError, AdwError):
-        return None
 
 
 def _said(error: AdwError) -> str:

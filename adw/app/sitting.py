@@ -4,11 +4,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from adw import clock, failpoints
 from adw.app import chaining, define, queueing, world
+from adw.app.copying_state import Copies, Copying
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
 from adw.app.parts import Reporter
@@ -73,6 +74,11 @@ class Work:
     parent: Definition | None = None
     """The definition before, when this one is new."""
     keep: bool = False
+    copies: Copies = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Say where the copy of the run is kept."""
+        self.copies = Copies(self.places.repo.git_dir, self.lock.run_dir, self.state_file)
 
     def go(self, from_phase: str | None, *, wait: bool) -> Sitting:
         """Prepare the workspace, drive until the sitting ends, leave.
@@ -81,6 +87,7 @@ class Work:
             Interrupted: A signal ended it.
         """
         runs.complete_dirs(self.lock.run_dir)
+        self.copies.refresh()
         with self._opened() as (wishes, supervision), self._place() as place:
             over = self._over(from_phase)
             queued = None if over else self._queued(place, supervision, wishes, wait=wait)
@@ -235,7 +242,7 @@ class Work:
             run_info=read_info(self.lock.run_dir),
             worktree=self._worktree(),
             supervision=supervision,
-            reporter=self.host.reporter,
+            reporter=Copying(self.copies, self.host.reporter),
             wishes=wishes,
             command=self.command,
         )

@@ -12,37 +12,37 @@ from adw.cli.output import print_json
 @click.command("doctor")
 @click.argument("adw_id", metavar="[ID]", required=False, shell_complete=complete_run)
 @click.option(
-    "--restore", is_flag=True, help="Put the last good state of run ID back, if it is damaged."
+    "--restore",
+    is_flag=True,
+    help="Put the last good state of run ID back, if it is damaged or gone.",
 )
+@click.option("--all", "every", is_flag=True, help="With `--restore`: all runs that are gone.")
 @click.option(
     "--rebuild", is_flag=True, help="Make again what is derived from the files of run ID."
 )
 @json_option
 @click.pass_obj
 def command(
-    nursery: Any, adw_id: str | None, *, restore: bool, rebuild: bool, as_json: bool
+    nursery: Any, adw_id: str | None, *, restore: bool, every: bool, rebuild: bool, as_json: bool
 ) -> int:
     """Look for what is wrong: damaged states, torn files, left-overs; of run ID alone, or of all.
 
-    Nothing is changed without an option. `--restore` keeps the damaged bytes beside the state;
-    `--rebuild` writes latest.json, RESPONSE.md and manifest.json, and refuses a run that is driven.
-    Ends with 0 whatever is found.
+    Nothing is changed without an option. `--restore` keeps damaged bytes beside the state, and
+    brings back a run whose directory is gone (`git clean -fdx`) from a copy of its state under
+    the git directory; `--rebuild` writes latest.json, RESPONSE.md and manifest.json, and refuses a
+    run that is driven. Ends with 0 whatever is found.
     """
     from adw.app.doctoring import examine
-    from adw.errors import UsageError
 
     places = places_here()
+    _refuse_mixture(adw_id, restore=restore, every=every, rebuild=rebuild)
+    if every:
+        return _restore_all(places, nursery, as_json=as_json)
+    if restore and adw_id:
+        return _restore(places, adw_id, nursery, as_json=as_json)
     run_dir = places.run_dir(adw_id) if adw_id else None
-    if restore or rebuild:
-        option = "--restore" if restore else "--rebuild"
-        if run_dir is None:
-            raise UsageError(detail=f"`{option}` needs an ID", fix=f"adw doctor {option} ID")
-        if restore and rebuild:
-            detail = "`--restore` and `--rebuild` are two things"
-            raise UsageError(detail=detail, fix="adw doctor --restore ID, then --rebuild")
-        if rebuild:
-            return _rebuild(places, run_dir, nursery, as_json=as_json)
-        return _restore(run_dir, as_json=as_json)
+    if rebuild:
+        return _rebuild(places, str(run_dir), nursery, as_json=as_json)
     found = examine(places, run_dir)
     if as_json:
         print_json(found)
@@ -51,24 +51,95 @@ def command(
     return 0
 
 
-def _restore(run_dir: str, *, as_json: bool) -> int:
+def _refuse_mixture(adw_id: str | None, *, restore: bool, every: bool, rebuild: bool) -> None:
+    from adw.errors import UsageError
+
+    if restore and rebuild:
+        detail = "`--restore` and `--rebuild` are two things"
+        raise UsageError(detail=detail, fix="adw doctor --restore ID, then --rebuild")
+    if every and (adw_id or not restore):
+        detail = "`--all` goes with `--restore`, and without an ID"
+        raise UsageError(detail=detail, fix="adw doctor --restore --all")
+    if (restore or rebuild) and not (adw_id or every):
+        option = "--restore" if restore else "--rebuild"
+        raise UsageError(detail=f"`{option}` needs an ID", fix=f"adw doctor {option} ID")
+
+
+def _restore(places: Any, text: str, nursery: Any, *, as_json: bool) -> int:
     import os
 
+    from adw.app import bringing_back
     from adw.app.restoring import restore
+    from adw.errors import UnknownName
 
+    try:
+        run_dir = places.run_dir(text)
+    except UnknownName:
+        adw_id = bringing_back.find(places, text)
+        return _bring_back(places, adw_id, nursery, as_json=as_json)
     adw_id = os.path.basename(run_dir)
-    done = restore(run_dir)
+    done = restore(places, run_dir)
     if as_json:
-        more = {"restored": done is not None, "evidence": done.evidence if done else None}
+        changed = done.replaced or bool(done.filled)
+        more = {"restored": changed, "evidence": done.evidence, "filled": done.filled, "lost": []}
         print_json({"schema_version": 1, "adw_id": adw_id, **more})
-    elif done is None:
-        show([f"the state of run {adw_id} is valid, there is nothing to restore"])
-    else:
+        return 0
+    lines = []
+    if done.replaced:
         kept = f"; the damaged one is kept as {done.evidence}" if done.evidence else ""
-        show(
-            [f"restored a state with {done.entries} entries{kept}", f"  next: adw resume {adw_id}"]
-        )
+        lines.append(f"restored a state with {done.entries} entries{kept}")
+    lines += [f"put back {name}" for name in done.filled]
+    if lines:
+        show([*lines, f"  next: adw resume {adw_id}"])
+    else:
+        show([f"the state of run {adw_id} is valid, there is nothing to restore"])
     return 0
+
+
+def _bring_back(places: Any, adw_id: str, nursery: Any, *, as_json: bool) -> int:
+    from adw.app import bringing_back
+    from adw.cli.quiet import quiet_host
+
+    done = bringing_back.bring_back(places, adw_id, quiet_host(nursery))
+    if as_json:
+        print_json({"schema_version": 1, **_as_json(done)})
+    else:
+        show(_brought_back(done))
+    return 0
+
+
+def _restore_all(places: Any, nursery: Any, *, as_json: bool) -> int:
+    """Bring back all that is gone; one that cannot be brought back does not keep the others."""
+    from adw.app import bringing_back
+    from adw.cli.output import print_error
+    from adw.cli.quiet import quiet_host
+    from adw.errors import AdwError
+
+    done, code = [], 0
+    for adw_id in bringing_back.gone(places):
+        try:
+            done.append(bringing_back.bring_back(places, adw_id, quiet_host(nursery)))
+        except AdwError as error:
+            code = max(code, print_error(error, as_json=False))
+    if as_json:
+        print_json({"schema_version": 1, "runs": [_as_json(each) for each in done]})
+    else:
+        lines = [line for each in done for line in _brought_back(each)]
+        show(lines or ["no run is gone that a copy tells of"])
+    return code
+
+
+def _as_json(done: Any) -> dict[str, Any]:
+    more = {"restored": True, "evidence": None, "filled": [], "lost": done.lost}
+    return {"adw_id": done.adw_id, **more}
+
+
+def _brought_back(done: Any) -> list[str]:
+    return [
+        f"brought back run {done.adw_id} with {done.entries} entries",
+        *[f"  lost: {line}" for line in done.lost],
+        f"  next: adw resume {done.adw_id}",
+    ]
 
 
 def _rebuild(places: Any, run_dir: str, nursery: Any, *, as_json: bool) -> int:

@@ -95,6 +95,11 @@ class StateFile:
         self._seen = self._stat()
 
     @property
+    def data(self) -> bytes:
+        """The bytes last written or read; another object for each version."""
+        return self._bytes
+
+    @property
     def sha256(self) -> str:
         """Hex digest of the bytes last written or read."""
         return hashlib.sha256(self._bytes).hexdigest()

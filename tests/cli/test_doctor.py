@@ -125,6 +125,8 @@ def test_whatever_lies_in_the_place_of_the_state_is_kept(repo: Repo, damage: str
         "adw_id": ID,
         "restored": True,
         "evidence": kept,
+        "filled": [],
+        "lost": [],
     }
     assert os.path.lexists(run_dir / "adw_state.damaged.1.json") == (damage != "missing")
     assert call(repo, "status", ID).code == 0

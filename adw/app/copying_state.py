@@ -1,0 +1,215 @@
+"""A copy of a run's state under the git directory, which `git clean` leaves alone.
+
+`<git dir>/adw/<id>/` has the state, run.json, TASK.md, the pinned definitions, the receipts of
+effects, applied requests and what attempts recorded: all that resuming needs. Logs and packets are
+not copied. It is brought up to date after each commit, unsynced: it guards against a command that
+removes the folder of runs, not against a power cut. `adw doctor --restore` reads it.
+
+Two slots take the versions of the state in turn, written in place below a head with number and
+checksum: a kill tears at most the slot that is written. A new file for each version would be as
+safe and take ten times as long; renamed over the old one, a hundred times (ext4 writes it out).
+"""
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from adw import log
+from adw.app.parts import Reporter
+from adw.core.view import PhaseBoard
+from adw.errors import StateError
+from adw.model.state import ADWStateData
+from adw.store import attempts, files
+from adw.store.encoding import json_bytes
+from adw.store.state import StateFile, check_state
+
+ONCE: Final = ("run.json", "TASK.md")
+"""Files that are written once."""
+FOLDERS: Final = ("effects", "requests/applied")
+"""Folders whose files are replaced or added to while a run goes on."""
+DEFINITIONS: Final = "definitions"
+LIMIT: Final = 64 << 20  # bytes of one file; a larger one is left out
+
+_SLOTS: Final = ("state.0", "state.1")
+_ATTEMPTS: Final = "attempts.jsonl"
+_ATTEMPTS_LIMIT: Final = 1 << 30
+
+
+def folder(git_dir: str, adw_id: str = "") -> str:
+    """Where the copy of a run lies; without an id, where all of them lie."""
+    return os.path.join(git_dir, "adw", adw_id) if adw_id else os.path.join(git_dir, "adw")
+
+
+# --- reading -----------------------------------------------------------------------------
+
+
+def exists(copy: str) -> bool:
+    """Whether a folder has the copy of a state, whole or not."""
+    return any(os.path.lexists(os.path.join(copy, name)) for name in _SLOTS)
+
+
+def newest(copy: str) -> tuple[ADWStateData, bytes]:
+    """The newest whole version of a state that a copy has.
+
+    Raises:
+        StateError: There is none.
+    """
+    found = [slot for name in _SLOTS if (slot := _slot(os.path.join(copy, name))) is not None]
+    if not found:
+        name = os.path.basename(copy)
+        reason = "it is missing, or was torn"
+        raise StateError(path=copy, what="copy of a state", reason=reason, adw_id=name)
+    data = max(found)[1]
+    return check_state(copy, data), data
+
+
+def _slot(path: str) -> tuple[int, bytes] | None:
+    """Number and bytes of a version; None where the slot is missing or torn."""
+    with contextlib.suppress(OSError, ValueError):
+        head, _, data = files.read(path, limit=LIMIT).partition(b"\n")
+        number, checksum = map(int, head.split())
+        if zlib.crc32(data, number) == checksum:
+            return number, data
+    return None
+
+
+def recorded(copy: str) -> dict[str, bytes]:
+    """What attempts recorded: child id to the bytes of its attempt.jsonl."""
+    found = {}
+    with contextlib.suppress(OSError):
+        data = files.read(os.path.join(copy, _ATTEMPTS), limit=_ATTEMPTS_LIMIT)
+        for line in files.lines(data):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                each = json.loads(line)
+                found[str(each["child_id"])] = each["text"].encode("utf-8", "surrogateescape")
+    return found
+
+
+def is_record(name: str) -> bool:
+    """Whether a name is that of a whole JSON file that is not derived from another."""
+    return name.endswith(".json") and not name.endswith(".graph.json") and name[0] != "."
+
+
+# --- writing -----------------------------------------------------------------------------
+
+
+class Copies:
+    """Keeps the copy of one run; for the holder of the run's lock alone."""
+
+    def __init__(self, git_dir: str, run_dir: str, state_file: StateFile) -> None:
+        """Name run and repository; nothing is read or written yet.
+
+        Args:
+            git_dir: The directory that all worktrees share.
+            run_dir: The run.
+            state_file: Whose last written bytes are copied, whatever a phase made of the file.
+        """
+        self._from = run_dir
+        self._to = folder(git_dir, os.path.basename(run_dir))
+        self._state_file = state_file
+        self._copied: bytes | None = None
+        self._number = 0
+        self._seen: dict[str, tuple[int, int, int]] = {}
+
+    def refresh(self, ended: Iterable[str] = ()) -> None:
+        """Copy what is new; a copy that cannot be written stops nothing.
+
+        Args:
+            ended: Child ids of attempts that were recorded since the last time.
+        """
+        try:
+            if self._copied is None:
+                self._begin()
+            self._attempts(ended)
+            for name in FOLDERS:
+                self._changed_in(name)
+            self._state()  # last: nothing that it tells of is missing then
+        except OSError as error:
+            log.event("state_not_copied", to=self._to, reason=error.strerror or str(error))
+
+    def _begin(self) -> None:
+        files.make_dirs(os.path.join(self._to, DEFINITIONS))
+        names = [f"{DEFINITIONS}/{name}" for name in os.listdir(f"{self._from}/{DEFINITIONS}")]
+        for name in (*ONCE, *filter(is_record, names)):
+            if not os.path.lexists(os.path.join(self._to, name)):
+                self._copy(name)
+        slots = [_slot(os.path.join(self._to, name)) for name in _SLOTS]
+        self._number = max((slot[0] for slot in slots if slot is not None), default=0)
+        tried = attempts.child_ids(self._from)
+        known = recorded(self._to) if tried else {}
+        self._attempts(child for child in tried if child not in known)
+
+    def _state(self) -> None:
+        data = self._state_file.data
+        if data is self._copied:
+            return
+        number = self._number + 1
+        head = f"{number} {zlib.crc32(data, number)}\n".encode()
+        fd = files.open_log(os.path.join(self._to, _SLOTS[number % len(_SLOTS)]))
+        try:
+            files.write_at(fd, head + data, 0)
+            files.truncate(fd, len(head) + len(data))
+        finally:
+            os.close(fd)
+        self._copied, self._number = data, number
+
+    def _attempts(self, children: Iterable[str]) -> None:
+        lines = []
+        for child in children:
+            with contextlib.suppress(OSError):
+                path = os.path.join(self._from, "attempts", child, attempts.FILE)
+                text = files.read(path, limit=LIMIT).decode("utf-8", "surrogateescape")
+                lines.append(json_bytes({"child_id": child, "text": text}))
+        if lines:
+            fd = files.open_append(os.path.join(self._to, _ATTEMPTS))
+            try:
+                files.append(fd, b"\n".join(lines))
+            finally:
+                os.close(fd)
+
+    def _changed_in(self, name: str) -> None:
+        try:
+            with os.scandir(os.path.join(self._from, name)) as found:
+                entries = [each for each in found if is_record(each.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for each in entries:
+            info = each.stat(follow_symlinks=False)
+            key, seen = f"{name}/{each.name}", (info.st_ino, info.st_mtime_ns, info.st_size)
+            if self._seen.get(key) != seen:
+                files.make_dirs(os.path.join(self._to, name))
+                self._copy(key)
+                self._seen[key] = seen
+
+    def _copy(self, name: str) -> None:
+        """Copy one file; one that is missing, or no file of ours, is left out."""
+        try:
+            data = files.read(os.path.join(self._from, name), limit=LIMIT)
+        except OSError:
+            return
+        files.replace(os.path.join(self._to, name), data, sync=False)
+
+
+class Copying:
+    """Watches a run to keep its copy up to date, for another who watches it too."""
+
+    def __init__(self, copies: Copies, watcher: Reporter) -> None:
+        self._copies = copies
+        self._watcher = watcher
+
+    def changed(self, board: PhaseBoard, news: Sequence[dict[str, Any]]) -> None:
+        """A boundary was reached: the state is committed and its events are written."""
+        completed = (each for each in news if each["event"] == "child_completed")
+        self._copies.refresh([str(each["child_id"]) for each in completed])
+        self._watcher.changed(board, news)
+
+    def interval_s(self) -> float | None:
+        """How often the other one wants to look."""
+        return self._watcher.interval_s()
+
+    def tick(self, board: PhaseBoard) -> None:
+        """Let the other one look."""
+        self._watcher.tick(board)

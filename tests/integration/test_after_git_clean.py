@@ -1,0 +1,177 @@
+"""`git clean -fdx` in the main checkout removes the folder of runs; a copy brings them back."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.ground import Ground, phase
+from tests.support.wait import until
+
+READ_PLAN = 'python3 -c \'import json,os; print(open(json.loads(os.environ["ADW_INPUTS"])["plan"]).read())\''
+PHASES = {
+    "plan": phase(
+        'mkdir -p specs; echo "$ADW_CHILD" > specs/p.md',
+        outputs={"plan": {"path": "specs/p.md", "description": "The plan"}},
+    ),
+    "save": {"use": "commit", "needs": ["plan"]},
+    "build": phase(
+        f'{READ_PLAN} > made.txt; [ -e "$GROUND/well" ] || exit 3', needs=["save"], inputs=["plan"]
+    ),
+    "commit": {"use": "commit", "needs": ["build"]},
+}
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    made = Ground(tmp_path / "g", PHASES)
+    yield made
+    made.end()
+
+
+def clean(ground: Ground, option: str = "-fdx") -> None:
+    ground.repo.git("clean", option)
+    assert not ground.agents.exists()
+
+
+def finish(ground: Ground, adw_id: str) -> None:
+    (ground.base / "well").touch()
+    ground.ok("resume", adw_id)
+    assert ground.ran("plan") == ["plan-1"], "what is committed is not repeated"
+    assert ground.commits() == 2
+    state = json.loads((ground.run_dir / "adw_state.json").read_text())
+    assert ground.repo.git("show", f"{state['branch_name']}:made.txt") == "plan-1"
+
+
+def test_the_run_is_brought_back_and_repeats_only_what_was_not_done(ground: Ground) -> None:
+    assert ground.adw("run", "w", "47").exit_code == 1
+    adw_id, before = ground.adw_id, ground.entries()
+    state = (ground.run_dir / "adw_state.json").read_bytes()
+    clean(ground)
+    told = ground.ok("doctor").stdout
+    said = ground.ok("doctor", "--restore", adw_id)
+
+    assert "the directory of this run is gone; a copy of its state is there" in told
+    assert f"  hint: adw doctor --restore {adw_id}\n" in told
+    assert "a worktree without its run" not in told
+    assert said.stdout == (
+        f"brought back run {adw_id} with 3 entries\n"
+        "  lost: logs and packets of 3 attempts\n"
+        f"  next: adw resume {adw_id}\n"
+    )
+    assert (ground.entries(), ground.status(adw_id)["status"]) == (before, "failed")
+    assert (ground.run_dir / "adw_state.json").read_bytes() == state
+    assert (ground.run_dir / "artifacts/plan/plan-1/p.md").read_text() == "plan-1\n"
+    assert ground.ok("doctor").stdout.endswith("\n\nnothing is wrong\n")
+    finish(ground, adw_id)
+
+
+def test_a_worktree_that_went_too_is_made_again_on_its_branch(ground: Ground) -> None:
+    assert ground.adw("run", "w", "47").exit_code == 1
+    adw_id = ground.adw_id
+    clean(ground, "-ffdx")
+    assert not (ground.repo.path / "trees").exists()
+    said = ground.ok("doctor", "--restore", "--all").stdout
+
+    assert "  lost: the copy of output `plan` of plan-1: `specs/p.md`\n" in said
+    finish(ground, adw_id)
+
+
+def test_json_and_short_names(ground: Ground) -> None:
+    ground.adw("run", "w", "47")
+    adw_id = ground.adw_id
+    clean(ground)
+    one = json.loads(ground.ok("doctor", "--restore", adw_id[:4], "--json").stdout)
+    clean(ground)
+    again = json.loads(ground.ok("doctor", "--restore", "@47", "--json").stdout)
+    clean(ground)
+    every = json.loads(ground.ok("doctor", "--restore", "--all", "--json").stdout)
+    nothing = ground.ok("doctor", "--restore", "--all")
+
+    more = {"restored": True, "evidence": None, "filled": []}
+    run = {"adw_id": adw_id, **more, "lost": ["logs and packets of 3 attempts"]}
+    assert one == again == {"schema_version": 1, **run}
+    assert every == {"schema_version": 1, "runs": [run]}
+    assert nothing.stdout == "no run is gone that a copy tells of\n"
+    assert ground.adw("doctor", "--restore", "dddddddd").exit_code == 2
+    assert ground.adw("doctor", "--all").stderr == (
+        "error: `--all` goes with `--restore`, and without an ID\n"
+        "  hint: adw doctor --restore --all\n"
+    )
+
+
+def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_back_twice(
+    tmp_path: Path,
+) -> None:
+    wait = 'echo $$ > "$GROUND/body"; while [ ! -e "$GROUND/go" ]; do sleep 0.02; done'
+    ground = Ground(tmp_path / "g", {"a": phase(wait), "b": phase("true", needs=["a"])})
+    try:
+        process = ground.start("run", "w", "47")
+        body = ground.pid()
+        adw_id = ground.adw_id
+        clean(ground)
+        refused = ground.adw("doctor", "--restore", adw_id)
+        assert refused.exit_code == 5
+        assert f"error: run `{adw_id}` is in use by process " in refused.stderr
+
+        ground.go()
+        assert process.wait(20) == 4
+        until(lambda: not ground.processes(), what="end of what the run started")
+        assert not (ground.agents / adw_id).exists(), "nothing is made again elsewhere"
+        assert not os.path.exists(f"/proc/{body}")
+        ground.ok("doctor", "--restore", adw_id)
+        ground.ok("resume", adw_id)
+        assert ground.ran("a") == ["a-1", "a-1"], "its end was never recorded"
+    finally:
+        ground.end()
+
+
+def test_a_damaged_state_is_restored_from_the_copy_which_is_newer_than_the_previous_version(
+    ground: Ground,
+) -> None:
+    ground.adw("run", "w", "47")
+    before, path = ground.entries(), ground.run_dir / "adw_state.json"
+    path.write_bytes(b"{torn")
+    told = ground.ok("doctor", ground.adw_id).stdout
+    said = ground.ok("doctor", "--restore", ground.adw_id).stdout
+
+    assert "the copy under the git directory is good, has 3 entries" in told
+    assert said.startswith("restored a state with 3 entries; the damaged one is kept as")
+    assert ground.entries() == before
+    finish(ground, ground.adw_id)
+
+
+def test_files_that_a_run_lost_are_put_back(ground: Ground) -> None:
+    ground.adw("run", "w", "47")
+    (definition,) = [
+        each
+        for each in (ground.run_dir / "definitions").iterdir()
+        if not each.name.endswith(".graph.json")
+    ]
+    for path in (ground.run_dir / "definitions").iterdir():
+        path.unlink()
+    (ground.run_dir / "run.json").unlink()
+    told = ground.ok("doctor", ground.adw_id).stdout
+    said = ground.ok("doctor", "--restore", ground.adw_id).stdout
+
+    assert f"  hint: adw doctor --restore {ground.adw_id}\n" in told
+    assert said == (
+        f"put back run.json\nput back definitions/{definition.name}\n"
+        f"  next: adw resume {ground.adw_id}\n"
+    )
+    finish(ground, ground.adw_id)
+
+
+def test_a_kill_while_it_is_brought_back_leaves_it_to_the_next_time(ground: Ground) -> None:
+    ground.adw("run", "w", "47")
+    adw_id = ground.adw_id
+    clean(ground)
+    process = ground.start("doctor", "--restore", adw_id, ADW_FAILPOINT="create.before_rename")
+    assert process.wait(20) == -9
+    assert ground.ids() == []
+    ground.ok("doctor", "--restore", adw_id)
+
+    assert [each.name for each in ground.agents.iterdir() if each.name != ".lock"] == [adw_id]
+    finish(ground, adw_id)
