@@ -6,7 +6,7 @@ is loaded now is what every supervisor carries (docs/explanation/supervision.md)
 
 import sys
 
-_NEEDS_NURSERY = frozenset({("run",), ("resume",), ("cancel",), ("state", "set"), ("task", "add")})
+_NEEDS_NURSERY = frozenset({("run",), ("resume",), ("cancel",), ("state", "set"), ("task", "add"), ("effect", "settle")})
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ class ExitCode(IntEnum):
     ENVIRONMENT = 4
     BUSY = 5
     HELD = 6
+    EFFECT_UNKNOWN = 79
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -297,6 +298,22 @@ class IssueBusy(BusyError):
     code = "issue.busy"
     text = "issue {issue} already has the live run `{adw_id}`"
     hint = "adw {verb} {adw_id}, adw cancel {adw_id}, or adw run … --parallel"
+
+
+class EffectUnknown(HeldError):
+    """An outside effect that was begun, and nobody can tell whether it took place."""
+
+    code = "effect.unknown"
+    exit_code = ExitCode.EFFECT_UNKNOWN
+    text = "effect `{key}` may have happened: {reason}"
+    hint = "look, then adw effect settle {adw_id} {word} --done (or --not-done), and resume"
+
+
+class LookUpFailed(EnvironmentFault):
+    """An outside effect that could not be looked up and was never begun."""
+
+    code = "effect.look_up"
+    text = "effect `{key}` could not be looked up, so nothing was done"
 
 
 class HostLocked(BusyError):

@@ -1,4 +1,4 @@
-"""What people ask of a run: cancel, pause, set a state field, add to the task of a phase.
+"""What people ask of a run: cancel, pause, set a field, add to a task, settle an effect.
 
 A request is a durable file. The holder of the run's lock applies it; where nobody holds the lock,
 the asker takes it and applies the request itself.
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from adw import clock
+from adw.app.effecting import Choice, settlement, words_on
 from adw.app.places import Places, refuse_inside
 from adw.app.wishes import SETTABLE
 from adw.errors import BusyError, CancelFailed, StoreError, UnknownName, UsageError, suggestion
@@ -115,6 +116,29 @@ def add_to_task(places: Places, run_dir: str, phase: str, data: bytes, host: Any
     fields = {"phase": phase, "text": _text(data)}
     said = _applied_or_recorded(places, run_dir, ("task_add", fields), "task add", host)
     return said if said != APPLIED else _heard(run_dir, phase)
+
+
+def settle_effect(places: Places, run_dir: str, choice: Choice, host: Any) -> str:
+    """Say whether an effect took place that nobody could tell of.
+
+    Args:
+        places: The repository and its runs.
+        run_dir: The run.
+        choice: Which effect, and the person's word.
+        host: For applying it here, where nobody holds the run.
+
+    Returns:
+        One line for people.
+
+    Raises:
+        UnknownName: The run has no such effect.
+        UsageError: It needs no settling, is being done just now, or several are meant.
+    """
+    refuse_inside(run_dir, "effect settle")
+    load_state(run_dir)
+    fields = settlement(run_dir, choice)
+    said = _applied_or_recorded(places, run_dir, ("settle", fields), "effect settle", host)
+    return said if said != APPLIED else words_on(run_dir, fields, choice)
 
 
 def _text(data: bytes) -> str:

@@ -49,7 +49,11 @@ def entry_of(
 
 
 def end_events(
-    entry: HistoryEntry, child: str, exit_code: int | None, line: Mapping[str, Any]
+    entry: HistoryEntry,
+    child: str,
+    exit_code: int | None,
+    line: Mapping[str, Any],
+    effects: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Kinds and slots of the events that tell the end of an attempt and what it put out.
 
@@ -58,6 +62,7 @@ def end_events(
         child: Its name.
         exit_code: The program's, where it had one.
         line: Its verdict line.
+        effects: Records of the outside effects that it tried, by path.
     """
     yield (
         "child_completed",
@@ -70,6 +75,9 @@ def end_events(
             "detail": line["detail"],
         },
     )
+    for path, record in effects.items():
+        known = {name: record[name] for name in ("key", "round", "state")}
+        yield "effect_recorded", {**known, "effect": path}
     for fault in line.get("faults") or ():
         if fault["optional"]:
             detail = f"optional output `{fault['name']}`: {fault['detail']}"

@@ -10,6 +10,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from adw.app.effecting import settle
 from adw.store import files, requests
 from adw.store.history import read_history
 
@@ -95,6 +96,8 @@ class Wishes:
             session.set_fields({k: v for k, v in fields.items() if session.field(k) != v})
             if request.name not in self._told:
                 session.event("state_set", {"fields": fields})
+        elif request.kind == "settle":
+            settle(session, request, told=request.name in self._told)
         elif request.kind == "task_add":
             phase, text = request.fields.get("phase"), request.fields.get("text")
             if phase in session.graph.phases and isinstance(text, str):

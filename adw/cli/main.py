@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "completion": "Print a completion script for bash, zsh or fish.",
     "demo": "Show the whole story in a temporary repository, offline.",
     "doctor": "Say what is wrong with adw's files here, and what would mend it.",
+    "effect": "Have something outside happen once; list such effects, settle them.",
     "graph": "Draw a workflow, or the workflow of a run.",
     "history": "Show what happened in a run, event by event.",
     "init": "Set up a repository: adw.yaml, a workflow, an example issue.",
@@ -102,7 +103,7 @@ def main(args: list[str], nursery: Any = None) -> int:
     Returns:
         The exit code of docs/reference/exit-codes.md.
     """
-    as_json = "--json" in args
+    as_json = "--json" in args[: args.index("--") if "--" in args else None]
     args = args or ["--help"]
     from adw.errors import AdwError, EnvironmentFault, ExitCode, UsageError
 

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, RootModel
+from pydantic import Discriminator, Field, RootModel, StringConstraints
 
+from adw.model.artifact import Sha256
 from adw.model.base import Document
 
 
@@ -52,6 +53,26 @@ class StateSet(_Asked):
     """State field to its new value."""
 
 
+class Settlement(Document):
+    """A person's word on an effect."""
+
+    effect: Annotated[str, StringConstraints(pattern=r"\Aeffects/[0-9a-f]{64}\.json\z")]
+    """Its record, relative to the run's directory."""
+    state: Literal["done", "not_done"]
+    """What it is settled as."""
+    seen_sha256: Sha256
+    """SHA-256 of the record that the person was shown, hex; of another one nothing is settled."""
+
+
+class Settle(_Asked):
+    """Say whether an effect took place."""
+
+    kind: Literal["settle"]
+    """What is asked."""
+    fields: Settlement
+    """The effect, and the word."""
+
+
 class TaskAdd(_Asked):
     """Add to the task of a phase."""
 
@@ -61,5 +82,7 @@ class TaskAdd(_Asked):
     """The phase and the words."""
 
 
-class Request(RootModel[Annotated[Cancel | Pause | StateSet | TaskAdd, Discriminator("kind")]]):
+class Request(
+    RootModel[Annotated[Cancel | Pause | Settle | StateSet | TaskAdd, Discriminator("kind")]]
+):
     """One request."""

@@ -8,18 +8,31 @@ For programs in Python that run as a phase:
     ...
     write_result(summary="built 3 pages", data={"pages": 3})
 
-Standard library, `store.files` and `store.encoding` only; importing it is cheap.
+What has an effect outside of the worktree (a comment, a deployment) goes through `effect`, so that
+it happens once, whatever is killed:
+
+    from adw.phases.api import effect
+
+    url = effect("comment", act=post_comment, probe=find_comment)
+
+Standard library, `store.files`, `store.effects` and `store.encoding` only; importing it is cheap.
 """
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from adw.errors import StoreError, UsageError
-from adw.store import files
+from adw.store import effects, files
+from adw.store.effects import Act, Effect, NotDone, Probe
 from adw.store.encoding import json_bytes
+
+__all__ = ["Act", "Context", "NotDone", "Probe", "effect", "intended", "write_result"]
+
+_KEY_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +146,64 @@ def write_result(
         files.replace(target, json_bytes(kept) + b"\n")
     except OSError as error:
         raise StoreError(path=target, reason=error.strerror or str(error), fix=None) from error
+
+
+def effect(
+    key: str, act: Act, probe: Probe | None = None, *, once: bool = False, payload: bytes = b""
+) -> str:
+    """Have something outside happen once: in this round of the phase, or with `once` in the run.
+
+    Args:
+        key: What the phase calls it; the same thing has the same key in every attempt.
+        act: Does it and returns what it put out. Raise NotDone where it was refused and has
+            certainly not happened; any other exception leaves that open.
+        probe: Looks whether it was done: what it put out (perhaps ""), or None: it was not.
+            It raises where it cannot tell; then it is asked again, 3 times in all. Without a
+            probe, whatever was begun and has no receipt is settled by a person.
+        once: Once in the run, whatever the phase and round.
+        payload: What it does, for the record.
+
+    Returns:
+        What it put out, now or when it was done: at most 64 KiB.
+
+    Raises:
+        UsageError: Not called in a phase, or no key that can be used.
+        EffectUnknown: It may have happened, and nobody can tell. End the program: the run is held
+            until a person has settled it.
+        LookUpFailed: It could not be looked up and was never begun.
+        StoreError: A record could not be written.
+        Exception: What `act` raised.
+    """
+    named = intended(Context.from_env(), key, once=once, payload=payload)
+    output: str | None = effects.perform(named, act, probe).record["output"]
+    return output or ""
+
+
+def intended(context: Context, key: str, *, once: bool = False, payload: bytes = b"") -> Effect:
+    """Name an effect of this attempt.
+
+    Raises:
+        UsageError: No key that can be used.
+    """
+    if not 0 < len(key) <= _KEY_CHARS or not key.isprintable() or key != key.strip():
+        raise UsageError(
+            detail=f"`{key[:_KEY_CHARS]}` is no key of an effect: 1 to {_KEY_CHARS} printable"
+            " characters are expected",
+            fix=None,
+        )
+    if once and re.match(r"[0-9]+/", key):  # would be the key of a phase named `run`
+        raise UsageError(
+            detail=f"the key `{key}` of an effect begins with a number and `/`", fix=None
+        )
+    return Effect(
+        run_dir=context.state_root,
+        phase=context.phase,
+        round=context.round,
+        child_id=context.child,
+        key=key,
+        once=once,
+        payload=payload,
+    )
 
 
 def _number(text: str | None) -> int | None:

@@ -20,7 +20,7 @@ from adw.store.encoding import json_bytes
 DIR: Final = "requests"
 APPLIED: Final = os.path.join(DIR, "applied")
 WAKE: Final = "wake"
-KINDS: Final = frozenset({"cancel", "pause", "state_set", "task_add"})
+KINDS: Final = frozenset({"cancel", "pause", "settle", "state_set", "task_add"})
 TEXT_LIMIT: Final = 256 << 10  # bytes of UTF-8 that a `task_add` carries
 LIMIT: Final = 2 << 20  # bytes of one request: JSON makes six bytes of a control character
 

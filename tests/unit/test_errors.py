@@ -206,6 +206,23 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: end a run, or set `ports: none` in adw.yaml"
         ),
     ),
+    errors.EffectUnknown: (
+        {"adw_id": "cc73faf1", "key": "the PR", "word": "'the PR'", "reason": "begun before"},
+        79,
+        (
+            "error: effect `the PR` may have happened: begun before\n"
+            "  hint: look, then adw effect settle cc73faf1 'the PR' --done (or --not-done),"
+            " and resume"
+        ),
+    ),
+    errors.LookUpFailed: (
+        {"key": "comment", "reason": "3 look-ups could not tell: timed out"},
+        4,
+        (
+            "error: effect `comment` could not be looked up, so nothing was done\n"
+            "  why: 3 look-ups could not tell: timed out"
+        ),
+    ),
     errors.IssueBusy: (
         {"issue": 47, "adw_id": "cc73faf1", "verb": "watch"},
         5,
@@ -331,6 +348,7 @@ def test_exit_codes_are_a_public_promise() -> None:
         "ENVIRONMENT": 4,
         "BUSY": 5,
         "HELD": 6,
+        "EFFECT_UNKNOWN": 79,
         "INTERRUPTED": 130,
         "TERMINATED": 143,
     }
