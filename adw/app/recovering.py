@@ -16,7 +16,6 @@ from adw.ids import child_id
 from adw.model.state import HistoryEntry
 from adw.store import attempts, files
 from adw.store.effects import Shelf
-from adw.store.effects import Shelf
 
 if TYPE_CHECKING:
     from adw.app.session import Session

@@ -8,7 +8,6 @@ from typing import Any, Final
 from adw import failpoints
 from adw.app import promoting
 from adw.app.effecting import unknown_words
-from adw.app.effecting import unknown_words
 from adw.app.promoting import Promotion
 from adw.core.decide import Live
 from adw.core.graph import Graph
@@ -19,7 +18,6 @@ from adw.ids import child_id
 from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
-from adw.store.effects import Shelf
 from adw.store.effects import Shelf
 
 BUILTIN_ENSURE: Final = frozenset({"changed", "committed", "clean"})
@@ -165,20 +163,6 @@ class Judge:
     def tail(self, child: str) -> str:
         """The end of what an attempt printed: stderr, or stdout where that is empty."""
         return attempts.log_tail(self._folder(child), TAIL_BYTES)
-
-    def effects(self, child: str) -> dict[str, dict[str, Any]]:
-        """Records of the outside effects that an attempt tried, by path."""
-        return self.shelf.of_child(self.run_dir, child)
-
-    def _unsure(self, child: str, record: ExitRecord) -> Verdict | None:
-        """An effect that nobody can tell of holds the run, whatever the program says of itself."""
-        if record.reason == "stopped":
-            return None
-        for found in self.effects(child).values():
-            if found["state"] == "unknown":
-                text = unknown_words(os.path.basename(self.run_dir), found)
-                return Verdict(success=False, reason="effect_unknown", detail=text)
-        return None
 
     def effects(self, child: str) -> dict[str, dict[str, Any]]:
         """Records of the outside effects that an attempt tried, by path."""

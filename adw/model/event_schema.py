@@ -14,8 +14,6 @@ CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ),
     ("effect_recorded", "state"): ("intent", "done", "unknown", "not_done"),
     ("effect_settled", "state"): ("done", "not_done"),
-    ("effect_recorded", "state"): ("intent", "done", "unknown", "not_done"),
-    ("effect_settled", "state"): ("done", "not_done"),
 }  # fmt: skip
 """Slots whose values are a closed list."""
 
@@ -35,8 +33,6 @@ MEANING: Final[dict[str, str]] = {
     "child_completed": "An attempt is over and recorded.",
     "artifact_promoted": "An output was copied and is in the manifest.",
     "recovery_decided": "What follows a failure.",
-    "effect_recorded": "What an attempt left of an outside effect.",
-    "effect_settled": "A person said whether an outside effect took place.",
     "effect_recorded": "What an attempt left of an outside effect.",
     "effect_settled": "A person said whether an outside effect took place.",
     "task_added": "A person added to the task of a phase.",
@@ -94,10 +90,6 @@ SLOTS: Final[dict[str, str]] = {
     "artifact_path": "The copy, relative to the run's directory; null where nothing was copied.",
     "producer": "The attempt that put it out.",
     "target": "With `repair`: the repair phase.",
-    "key": "What the phase calls the effect.",
-    "round": "Round of the phase.",
-    "state": "What is known of the effect.",
-    "effect": "Its record, relative to the run's directory.",
     "key": "What the phase calls the effect.",
     "round": "Round of the phase.",
     "state": "What is known of the effect.",

@@ -30,7 +30,6 @@ _MODELS: Final = {
     "manifest": "artifact:Manifest",
     "request": "request:Request",
     "effect": "effect:EffectRecord",
-    "effect": "effect:EffectRecord",
 }
 """Name to the model, below adw.model; the event's schema is made by hand."""
 
