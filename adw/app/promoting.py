@@ -128,8 +128,6 @@ def _taken(run_dir: str, child: str, output: Output, tree: str) -> dict[str, Any
         max_bytes=output.max_bytes,
         check=_strict_json if output.format == "json" else None,
     )
-    if taken.copy is None:
-        files.make_dirs(target)  # tells `Manifest.of` that there is something to look at
     return {
         "path": os.path.relpath(taken.copy, run_dir) if taken.copy else None,
         "source": taken.source,
@@ -192,13 +190,18 @@ class Manifest:
 
     @classmethod
     def of(cls, run_dir: str, history: Entries) -> "Manifest":
-        """Compute it from the history and the verdict lines; reads attempts that have copies."""
+        """Compute it from the history and the verdict line of each phase's latest success.
+
+        An entry stays where its copy was lost: what was handed over was.
+        """
         found = cls(run_dir)
-        known = {child for _, child in _copies(run_dir)}
-        producers = {attempts.split(child)[0] for child in known}
+        latest: dict[str, int] = {}
         for phase, attempt, success in history:
-            if success and attempt and phase in producers:
-                found.landed(f"{phase}-{attempt}", _verdict(run_dir, f"{phase}-{attempt}"))
+            if success and attempt:
+                latest.pop(phase, None)  # in the order in which they succeeded last
+                latest[phase] = attempt
+        for phase, attempt in latest.items():
+            found.landed(f"{phase}-{attempt}", _verdict(run_dir, f"{phase}-{attempt}"))
         return found
 
     def landed(self, child: str, verdict: Mapping[str, Any] | None) -> list[str]:

@@ -102,7 +102,7 @@ def _heads(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         view, view_in_form = _head(latest, b',\n "phases": ')
     except (OSError, ValueError):
         return None
-    if not (in_form and view_in_form):
+    if not (in_form and view_in_form and attempts.fits(view, _HEAD)):
         return None
     fits = view.get("state_sha256") == hashlib.sha256(data).hexdigest()
     return (view, state) if fits else None
@@ -161,9 +161,50 @@ def read_latest(run_dir: str) -> dict[str, Any] | None:
     """The derived view, or None where it is missing or damaged."""
     try:
         found = json.loads(files.read(os.path.join(run_dir, LATEST)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("phases"), list) else None
+    return found if _sound(found) else None
+
+
+def _sound(view: Any) -> bool:
+    """Whether a view is of the form that adw writes: whoever changed it, no reader stumbles."""
+    return (
+        attempts.fits(view, _HEAD)
+        and isinstance(view.get("phases"), list)
+        and all(
+            attempts.fits(phase, _PHASE)
+            and all(attempts.fits(each, _ATTEMPT) for each in phase["attempts"])
+            for phase in view["phases"]
+        )
+    )
+
+
+_TEXT: Final = (str, type(None))
+_HEAD: Final = {
+    "state_sha256": (str,),
+    "adw_id": (str,),
+    "workflow": _TEXT,
+    "definition": _TEXT,
+    "issue_number": (int, type(None)),
+    "status": (str,),
+    "closing": _TEXT,
+    "reason": _TEXT,
+    "until": _TEXT,
+    "next_action": (str,),
+    "tree_end": _TEXT,
+}
+_PHASE: Final = {"phase": (str,), "status": (str,), "attempts": (list,)}
+_ATTEMPT: Final = {
+    "attempt": (int,),
+    "child_id": (str,),
+    "success": (bool, type(None)),
+    "reason": _TEXT,
+    "exit_code": (int, type(None)),
+    "started_at": _TEXT,
+    "ended_at": _TEXT,
+    "adopted": (bool,),
+    "detail": _TEXT,
+}
 
 
 def _queue_words(run_dir: str) -> str | None:

@@ -5,7 +5,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from adw.app import define, publish
 from adw.app.packets import template_values
@@ -158,6 +158,19 @@ def read_info(run_dir: str) -> dict[str, Any]:
     }
     try:
         found = json.loads(files.read(os.path.join(run_dir, "run.json")))
-    except (OSError, ValueError):
-        return {"issue": unknown, "base": None}
-    return found if isinstance(found.get("issue"), dict) else {**found, "issue": unknown}
+    except (OSError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        found = {}
+    base = found.get("base")
+    sound = attempts.fits(found.get("issue"), _ISSUE)
+    issue = found["issue"] if sound else unknown
+    return {**found, "issue": issue, "base": base if isinstance(base, str) else None}
+
+
+_ISSUE: Final = {
+    "number": (int, type(None)),
+    "title": (str,),
+    "labels": (list,),
+    "issue_class": (str, type(None)),
+}

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from adw import failpoints
 from adw.errors import StoreError
+from adw.ids import PHASE_NAME
 from adw.store import files
 from adw.store.encoding import json_bytes
 
@@ -152,14 +153,29 @@ def find(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
 def verdict(lines: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The last verdict line; one that is not whole counts for nothing, whoever damaged it."""
     found = find(lines, "verdict")
-    if found is None or not _fits(found, _VERDICT):
+    if found is None or not fits(found, _VERDICT):
         return None
-    outputs, faults = found["outputs"].values(), found["faults"]
-    sound = all(_fits(each, _OUTPUT) for each in outputs)
-    return found if sound and all(_fits(each, _FAULT) for each in faults) else None
+    sound = all(_sound(name, each) for name, each in found["outputs"].items())
+    return found if sound and all(fits(each, _FAULT) for each in found["faults"]) else None
 
 
-def _fits(value: object, types: Mapping[str, tuple[type, ...]]) -> bool:
+def _sound(name: str, output: object) -> bool:
+    """Whether an output is of the form that adw writes, and leads to a place inside only."""
+    if not (PHASE_NAME.match(name) and fits(output, _OUTPUT)):
+        return False
+    assert isinstance(output, dict)
+    path, known = output["path"], output["root"] in {"worktree", "artifacts"}
+    copy = path is None or (path.startswith(f"artifacts/{name}/") and is_below(path))
+    return known and copy and is_below(output["source"])
+
+
+def is_below(path: str) -> bool:
+    """Whether a path stays below the directory that it is relative to."""
+    return bool(path) and not path.startswith("/") and ".." not in path.split("/")
+
+
+def fits(value: object, types: Mapping[str, tuple[type, ...]]) -> bool:
+    """Whether a value is an object that has these keys, of these types."""
     return isinstance(value, dict) and all(
         type(value.get(name)) in allowed for name, allowed in types.items()
     )

@@ -2,20 +2,19 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.faults.conftest import MakeGround
-from tests.support.ground import phase
-
-FOLDERS = ("artifacts", "children")
-
+from tests.faults.conftest import MakeGround, swept
+from tests.support.ground import Ground, phase
 
 # --- links in place of folders: nothing outside is swept or written -----------------------
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", swept(["artifacts", "children"], "artifacts"))
 def test_a_link_in_place_of_a_folder_stops_the_run_and_harms_nothing_outside(
     make_ground: MakeGround, tmp_path: Path, folder: str
 ) -> None:
@@ -63,7 +62,12 @@ def test_a_folder_that_a_phase_made_among_the_packets_is_left_alone(
     assert (ground.run_dir / "children" / "notes").is_dir()
 
 
-@pytest.mark.parametrize("name", ["RESPONSE.md", "state/latest.json", "artifacts/manifest.json"])
+@pytest.mark.parametrize(
+    "name",
+    swept(
+        ["RESPONSE.md", "state/latest.json", "artifacts/manifest.json"], "artifacts/manifest.json"
+    ),
+)
 def test_a_directory_in_place_of_a_derived_file_stops_nothing(
     make_ground: MakeGround, name: str
 ) -> None:
@@ -93,3 +97,123 @@ def test_a_directory_with_the_name_of_a_temporary_file_stops_no_resume(
     done = ground.adw("resume", ground.adw_id)
 
     assert "Is a directory" not in done.stderr
+
+
+# --- documents that somebody changed -------------------------------------------------------
+
+READERS = (("status",), ("show",), ("artifacts",), ("why",))
+
+
+@pytest.fixture
+def failed(make_ground: MakeGround) -> Ground:
+    """A run that handed something over and then failed."""
+    ground = make_ground(
+        {
+            "plan": phase("echo x > x.md", outputs={"x": {"path": "x.md"}}),
+            "build": phase('test -e "$GROUND/go"', needs=["plan"], inputs=["x"]),
+        }
+    )
+    ground.adw("run", "w", "47")
+    return ground
+
+
+def _changed(ground: Ground, name: str, old: str, new: str) -> None:
+    path = ground.run_dir / name
+    text = path.read_text()
+    assert old in text, text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "text",
+    swept(
+        ["[]", '{"issue": {}, "base": 3}', '{"issue": {"number": "x", "title": 7}}', "[" * 99_999],
+        '{"issue": {}, "base": 3}',
+    ),
+)
+def test_a_changed_run_json_stops_no_run(failed: Ground, text: str) -> None:
+    """It is read for words alone; a base that is none is taken from the pin."""
+    (failed.run_dir / "run.json").write_text(text)
+    failed.go()
+
+    rebuilt = failed.ok("doctor", "--rebuild", failed.adw_id)
+    done = failed.ok("resume", failed.adw_id)
+
+    assert "Traceback" not in rebuilt.stderr + done.stderr
+    assert failed.adw_id in (failed.run_dir / "RESPONSE.md").read_text()
+
+
+ATTEMPT: dict[str, Any] = {
+    "phases": [{"phase": "plan", "status": "done", "attempts": [{"attempt": 1}]}]
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    swept(
+        [
+            ATTEMPT,
+            {"phases": [{"phase": 3}]},
+            {"status": 4},
+            {"next_action": None},
+            {"workflow": []},
+        ],
+        ATTEMPT,
+    ),
+)
+def test_a_changed_view_whose_digest_fits_is_not_believed(
+    failed: Ground, change: dict[str, Any]
+) -> None:
+    """Readers compute it again, the list too."""
+    path = failed.run_dir / "state" / "latest.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}, indent=1))
+
+    status = failed.status(failed.adw_id)
+
+    assert (status["status"], status["workflow"]) == ("failed", "w")
+    assert failed.status()["runs"][0]["status"] == "failed"
+    for reader in READERS[1:]:
+        failed.ok(*reader, failed.adw_id)
+
+
+ESCAPE = ('"path": "artifacts/x/plan-1/x.md"', '"path": "../../../../../../etc/passwd"')
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    swept(
+        [
+            ESCAPE,
+            ('"path": "artifacts/x/plan-1/x.md"', '"path": "artifacts/x/../../adw_state.json"'),
+            ('"source": "x.md"', '"source": "../../../../../etc/passwd"'),
+            ('"source": "x.md"', '"source": "/etc/passwd"'),
+            ('"outputs": {"x":', '"outputs": {"../x":'),
+            ('"root": "worktree", "desc', '"root": "elsewhere", "desc'),
+        ],
+        ESCAPE,
+    ),
+)
+def test_a_verdict_line_that_leads_outside_hands_nothing_over(
+    failed: Ground, old: str, new: str
+) -> None:
+    """H19, H21: neither into the manifest nor to whoever asks for the file."""
+    _changed(failed, "attempts/plan-1/attempt.jsonl", old, new)
+
+    told = failed.ok("artifacts", failed.adw_id, "--verify", "--json").stdout
+    failed.ok("doctor", "--rebuild", failed.adw_id)
+
+    assert json.loads(told)["artifacts"] == []
+    assert (failed.run_dir / "artifacts" / "manifest.json").read_bytes() == b"{}\n"
+
+
+def test_copies_that_somebody_removed_are_told_and_the_run_goes_on(failed: Ground) -> None:
+    """The phase that reads the output was refused: nobody had put it out, it was said."""
+    shutil.rmtree(failed.run_dir / "artifacts")
+    failed.go()
+
+    told = failed.ok("doctor").stdout
+    failed.ok("resume", failed.adw_id)
+
+    assert "the copy of `x` is missing" in told
+    assert failed.ran("build") == ["build-1", "build-2"]
+    assert "x" in json.loads((failed.run_dir / "artifacts" / "manifest.json").read_bytes())
