@@ -63,10 +63,15 @@ _DERIVED: Final = ("artifacts/manifest.json", "RESPONSE.md", "state/latest.json"
 # --- at every instant --------------------------------------------------------------------
 
 
-def assert_sound(run_dir: Path) -> None:
-    """What holds whoever died whenever, before anybody has opened the run."""
+def assert_sound(run_dir: Path, *, torn: bool = False) -> None:
+    """What holds whoever died whenever, before anybody has opened the run.
+
+    Args:
+        run_dir: The run.
+        torn: A write to the history may have been cut, and more written after it.
+    """
     done = _done(run_dir)
-    manifest = _manifest(run_dir)
+    manifest = manifest_of(run_dir)
     for name, entry in manifest.items():
         assert entry["producer"] in done, (name, entry, done)
         assert_whole(run_dir / entry["path"], entry)
@@ -79,13 +84,14 @@ def assert_sound(run_dir: Path) -> None:
     found = events(run_dir)
     assert [event["seq"] for event in found] == list(range(1, len(found) + 1))
     assert [event_fault(event) for event in found if event_fault(event)] == []
+    valid = _valid(found)
     told = Counter(
         (event["event"], event["child_id"], event.get("logical_name"))
-        for event in found
+        for event in valid
         if event["event"] in ONCE and event.get("cause") != "addendum"
     )
     assert [what for what, count in told.items() if count > 1] == []
-    for event in found:
+    for event in valid:
         if event["event"] == "artifact_promoted":
             # Copy, then manifest entry, then event.
             assert manifest[event["logical_name"]]["producer"] == event["producer"], event
@@ -104,7 +110,7 @@ def assert_whole(path: Path, entry: dict[str, Any]) -> None:
 def assert_settled(run_dir: Path) -> None:
     """What opening a run leaves: all that is derived says what the truth says, and is complete."""
     assert_sound(run_dir)
-    done, manifest = _done(run_dir), _manifest(run_dir)
+    done, manifest = _done(run_dir), manifest_of(run_dir)
     assert manifest == promoting.read_manifest(str(run_dir))
     told = {(event["logical_name"], event["producer"]) for event in _promoted(run_dir)}
     assert {(name, entry["producer"]) for name, entry in manifest.items()} <= told
@@ -122,7 +128,7 @@ def assert_settled(run_dir: Path) -> None:
 
 def _untold(run_dir: Path) -> list[str]:
     """Entries of attempts without the events that go with them."""
-    found = {(event["event"], event["child_id"]) for event in events(run_dir)}
+    found = {(event["event"], event["child_id"]) for event in _valid(events(run_dir))}
     state, _ = load_state(str(run_dir))
     missing = []
     for entry in state.phase_history:
@@ -154,11 +160,18 @@ def events(run_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(raw) for raw in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
+def _valid(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events that no correction takes back."""
+    wrong = {event["corrects"] for event in found if event["event"] == "correction"}
+    return [event for event in found if event["seq"] not in wrong]
+
+
 def _promoted(run_dir: Path) -> list[dict[str, Any]]:
-    return [event for event in events(run_dir) if event["event"] == "artifact_promoted"]
+    return [event for event in _valid(events(run_dir)) if event["event"] == "artifact_promoted"]
 
 
-def _manifest(run_dir: Path) -> dict[str, Any]:
+def manifest_of(run_dir: Path) -> dict[str, Any]:
+    """What `artifacts/manifest.json` says, whatever it should say."""
     path = run_dir / "artifacts" / "manifest.json"
     found: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
     return found
@@ -183,7 +196,7 @@ def end_of(ground: Ground) -> dict[str, Any]:
     )
     manifest = {
         name: {**entry, "created_at": "", "producer": names[entry["producer"]]}
-        for name, entry in _manifest(run_dir).items()
+        for name, entry in manifest_of(run_dir).items()
     }
     text = json.dumps(manifest, sort_keys=True).replace(ground.adw_id, "ID")
     for child, name in names.items():
