@@ -289,6 +289,23 @@ class PortsExhausted(EnvironmentFault):
     hint = "end a run, or set `ports: none` in adw.yaml"
 
 
+class PortTaken(BusyError):
+    """What listens on a port belongs to no phase of the run."""
+
+    code = "port.taken"
+    text = "port {port} is served by {holder}, which is not of run `{adw_id}`"
+    hint = "end that program yourself; adw ends nothing by its port"
+
+
+class PortSilent(EnvironmentFault):
+    """Nothing listened on a port in time."""
+
+    code = "port.silent"
+    text = "nothing of run `{adw_id}` listens on port {port} after {seconds} s"
+    why = ""
+    hint = "see what the server printed: adw logs {adw_id}"
+
+
 # --- runs --------------------------------------------------------------------------------
 
 

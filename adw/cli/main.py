@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "status": "Show all runs, or one.",
     "task": "Read what a phase was told to do, or add to it.",
     "validate": "Check workflow files.",
+    "wait-port": "Wait until a server of a run listens.",
     "watch": "Follow a run until it ends.",
     "why": "Explain why a run or a phase is where it is.",
 }

@@ -197,6 +197,22 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: git -C trees/cc73faf1 switch feat-47-cc73faf1-oauth2"
         ),
     ),
+    errors.PortTaken: (
+        {"port": 9161, "holder": "process 4121 (`httpd`)", "adw_id": "cc73faf1"},
+        5,
+        (
+            "error: port 9161 is served by process 4121 (`httpd`), which is not of run `cc73faf1`\n"
+            "  hint: end that program yourself; adw ends nothing by its port"
+        ),
+    ),
+    errors.PortSilent: (
+        {"port": 9161, "adw_id": "cc73faf1", "seconds": "60"},
+        4,
+        (
+            "error: nothing of run `cc73faf1` listens on port 9161 after 60 s\n"
+            "  hint: see what the server printed: adw logs cc73faf1"
+        ),
+    ),
     errors.PortsExhausted: (
         {"count": 100, "holders": "cc73faf1, d0a4b7e9"},
         4,
