@@ -1,0 +1,100 @@
+"""The history of a run: lines that were written stay, wrong ones are put right by later ones."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from adw.core.graph import Output
+from adw.model.event import KINDS
+from adw.store.history import read_history
+from tests.support.fakes import exits
+from tests.unit.app.test_session import World, phase
+
+CANONICAL: Final = {
+    "schema_version", "ts", "event", "stage", "child_id", "logical_name", "artifact_path",
+    "producer",
+}  # fmt: skip
+"""Slots of a promotion that others rely on."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "plan.md").write_text("the plan")
+    made = World(
+        tmp_path,
+        phase("plan", outputs=(Output("plan", "plan.md"),)),
+        phase("build", ("plan",)),
+    )
+    made.supervision.script = {("build", 1): exits(1)}
+    return made
+
+
+def history(world: World) -> bytes:
+    return Path(world.run_dir, "state", "task_history.jsonl").read_bytes()
+
+
+def test_a_line_that_was_written_stays_as_it_is_FS_11(world: World) -> None:
+    seen = [b""]
+    for _ in range(4):
+        world.drive()
+        seen.append(history(world))
+        world.open().parts.lock.close()
+        seen.append(history(world))
+
+    for before, after in itertools.pairwise(seen):
+        assert after.startswith(before)
+    kinds = {event["event"] for event in read_history(world.run_dir)}
+    assert kinds >= {"packet_written", "child_launched", "child_completed", "artifact_promoted"}
+
+
+def test_what_the_state_never_had_is_put_right_by_events_that_name_it_FS_11(world: World) -> None:
+    """A power cut may take the last state back behind what the history tells already."""
+    world.drive()
+    before = history(world)
+    path = Path(world.run_dir, "adw_state.json")
+    state = json.loads(path.read_bytes())
+    lost = state["phase_history"].pop()
+    path.write_text(json.dumps(state))
+    world.supervision.script = {}
+
+    world.drive()
+
+    assert history(world).startswith(before)
+    events = list(read_history(world.run_dir))
+    wrong = {e["seq"]: e["event"] for e in events[: before.count(b"\n")] if e["entries"] > 1}
+    corrected = {e["corrects"]: e for e in events if e["event"] == "correction"}
+    assert "child_completed" in wrong.values()
+    assert set(corrected) == set(wrong)
+    assert all(seq < event["seq"] for seq, event in corrected.items())
+    assert lost["phase"] == "build"
+    ends = [
+        (e["child_id"], e["success"], e["seq"] in corrected)
+        for e in events
+        if e["event"] == "child_completed"
+    ]
+    assert ends[0] == ("plan-1", True, False)
+    assert ends[1] == ("build-1", False, True)
+
+
+def test_the_slots_of_a_promotion_are_first_class_FS_13(world: World) -> None:
+    world.drive()
+
+    (event,) = [e for e in read_history(world.run_dir) if e["event"] == "artifact_promoted"]
+    assert set(event) >= CANONICAL
+    assert {name: event[name] for name in CANONICAL - {"ts", "artifact_path"}} == {
+        "schema_version": 1,
+        "event": "artifact_promoted",
+        "stage": "plan",
+        "child_id": "plan-1",
+        "logical_name": "plan",
+        "producer": "plan-1",
+    }
+    assert Path(world.run_dir, event["artifact_path"]).read_text() == "the plan"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_has_a_bag_of_details_or_a_second_time_FS_12_FS_13(kind: str) -> None:
+    assert not {"details", "timestamp", "time", "payload", "data"} & set(KINDS[kind])
