@@ -17,7 +17,7 @@ from adw.cli.output import say
     "--from", "from_phase", metavar="PHASE", help="Run PHASE and all that needs it again."
 )
 @click.option("--accept-changed", is_flag=True, help="Go over to the changed workflow files.")
-@click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting for an instant.")
+@click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
 @click.option("--plain", is_flag=True, hidden=True)

@@ -42,7 +42,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
     "--set", "fields", multiple=True, callback=_pairs, help="Set a state field: key=value."
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the run exists.")
-@click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting for an instant.")
+@click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting.")
 @click.option("--parallel", is_flag=True, help="Allow a second live run of the issue.")
 @click.option("--keep", is_flag=True, help="With --adw-id: keep results whose definition changed.")
 @click.option("--new", is_flag=True, help="With --adw-id: a new ID though the issue has runs.")
