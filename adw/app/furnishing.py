@@ -1,36 +1,67 @@
 """What a worktree needs beyond what git checks out, put there before a phase works in it."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from adw.workspace import copying
+from adw.errors import UsageError
+from adw.workspace import copying, updating
 from adw.workspace.registration import Place
-from adw.workspace.repository import Repository
+from adw.workspace.repository import base, base_branch
 
 if TYPE_CHECKING:
     from adw.app.session import Session
+    from adw.app.sitting import Work
 
 
-def bring_copies(
-    session: "Session", repo: Repository, action: str, say: Callable[[str], None]
-) -> None:
-    """Copy what `copy:` lists and the worktree lacks; nothing runs in it.
+def furnish(work: "Work", session: "Session", action: str) -> None:
+    """Mend what a killed git left, bring the base branch in if asked to, copy what `copy:` lists.
 
     Args:
+        work: The sitting.
         session: Opened; its worktree is complete.
-        repo: As located.
         action: What was done to have the worktree: `reused`, or how it was made.
-        say: Takes a line for people.
 
     Raises:
+        UsageError: The base branch cannot be brought in; nothing was touched.
         GitError: git refused.
         StoreError: A file could not be written.
     """
-    names: Any = session.parts.config.get("copy")
-    if not names:
+    running = session.running()
+    if running:
+        if work.update_base:
+            alive = ", ".join(f"`{live.phase}`" for live in running)
+            detail = f"the base branch is brought in while nothing runs, and {alive} runs"
+            raise UsageError(detail=detail, fix=f"adw watch {session.state.adw_id}")
         return
-    tree = session.parts.worktree
-    place = Place(repo.git_dir, tree.path, session.state.branch_name or "")
-    for line in copying.bring(repo, place, names, fresh=action != "reused"):
-        session.event("warning", {"detail": line})
-        say(f"warning: {line}")
+    session.parts.worktree.mend_locks()
+    path = session.parts.worktree.path
+    place = Place(work.places.repo.git_dir, path, session.state.branch_name or "")
+    if cut_off := updating.finish(place):
+        _tell(work, session, cut_off)
+    if work.update_base:
+        _tell(work, session, _update(work, place))
+    names: Any = work.definition.config.get("copy")
+    if names:
+        lines = copying.bring(work.places.repo, place, names, fresh=action != "reused")
+        for line in lines:
+            session.event("warning", {"detail": line})
+            work.host.say(f"warning: {line}")
+
+
+def _update(work: "Work", place: Place) -> updating.Updated:
+    pinned = work.definition.command.get("base_branch")
+    configured = pinned or work.definition.config.get("base_branch")
+    repo = work.places.repo
+    name = base_branch(repo, configured)
+    return updating.update(place, name or "HEAD", base(repo, name))
+
+
+def _tell(work: "Work", session: "Session", found: updating.Updated) -> None:
+    if found.how == "already":
+        work.host.say(f"the run's branch has all of `{found.base}` already")
+        return
+    slots = {"base_branch": found.base, "old": found.old, "new": found.new, "how": found.how}
+    session.event("base_updated", slots)
+    work.host.say(
+        f"`{found.base}` is in the run's branch now ({found.how}, {found.new[:12]}); what is done "
+        "stays done, `--from PHASE` starts it again"
+    )

@@ -71,6 +71,7 @@ def resume(
     from_phase: str | None = None,
     wait: bool = True,
     accept_changed: bool = False,
+    update_base: bool = False,
 ) -> Sitting:
     """Go on with a run: adopt what lives, rerun only what must be.
 
@@ -90,6 +91,7 @@ def resume(
     state_file = StateFile(run_dir, state, data)
     definition = define.load(run_dir, state.workflow)
     work = Work(places, host, lock, state, state_file, definition, "resume")
+    work.update_base = update_base
     if accept_changed:
         work.parent = definition
         work.definition = chaining.accepted(places, run_dir, definition)

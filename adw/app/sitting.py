@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import chaining, define, queueing, world
+from adw.app import chaining, define, furnishing, queueing, world
 from adw.app.copying_state import Copies, Copying
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
@@ -74,6 +74,8 @@ class Work:
     parent: Definition | None = None
     """The definition before, when this one is new."""
     keep: bool = False
+    update_base: bool = False
+    """Bring the base branch's present tip in before anything else."""
     copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,14 +96,14 @@ class Work:
             action = self._prepare() if place.admitted and not over else None
             remade = action not in {None, "reused"} and bool(self.state.phase_history)
             if action and not from_phase:
-                world.check(self._worktree(), self.state, remade=remade)
+                world.check(self._worktree(), self.state, self.definition.graph, remade=remade)
             session = queued or make_session(self._parts(supervision, wishes))
             session.state = self.state if queued else session.state
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
-            if action and not session.running():
-                session.parts.worktree.mend_locks()
+            if action:
+                furnishing.furnish(self, session, action)
             self._apply(session, supervision, from_phase)
             if remade:
                 self._redo_unsaved(session)
@@ -154,7 +156,7 @@ class Work:
 
     def _over(self, from_phase: str | None) -> bool:
         """Whether nothing is left to do, so that a worktree which is gone by now is no error."""
-        if from_phase or self.parent is not None or self.command != "resume":
+        if from_phase or self.parent is not None or self.command != "resume" or self.update_base:
             return False
         fold = Fold.of(self.definition.graph, self.state.phase_history)
         found = decide(self.definition.graph, fold, (), 0.0, _never)

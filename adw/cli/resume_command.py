@@ -17,6 +17,9 @@ from adw.cli.output import say
     "--from", "from_phase", metavar="PHASE", help="Run PHASE and all that needs it again."
 )
 @click.option("--accept-changed", is_flag=True, help="Go over to the changed workflow files.")
+@click.option(
+    "--update-base", is_flag=True, help="Bring the base branch's present tip into the run's branch."
+)
 @click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
@@ -31,7 +34,8 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
 
     places = find_places(os.getcwd())
     if options["all_runs"]:
-        words = ["--no-wait"] if options["no_wait"] else []
+        flags = {"--no-wait": options["no_wait"], "--update-base": options["update_base"]}
+        words = [flag for flag, given in flags.items() if given]
         found = _interrupted(places)
         if not found:
             say("nothing is interrupted")
@@ -47,6 +51,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
             from_phase=options["from_phase"],
             wait=not options["no_wait"],
             accept_changed=options["accept_changed"],
+            update_base=options["update_base"],
         ),
         places,
         nursery,

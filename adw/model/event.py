@@ -38,6 +38,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
     },
     "tree_kept": {"ref": "str", "commit": "str", "left_out": "list[str]"},
     "tree_reset": {"head": "str", "commit": "str|null", "cause": "str"},
+    "base_updated": {"base_branch": "str", "old": "str", "new": "str", "how": "str"},
     "child_launched": {"attempt": "int", "repairs": "str|null", "packet": "str"},
     "child_adopted": {"attempt": "int", "supervisor_pid": "int"},
     "child_completed": {

@@ -8,6 +8,7 @@ from adw.model.state import Reason
 CHOICES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("packet_written", "cause"): ("attempt", "narrowed_retry", "addendum"),
     ("tree_reset", "cause"): ("on_retry", "rewind"),
+    ("base_updated", "how"): ("merged", "fast_forward"),
     ("recovery_decided", "reason"): get_args(Reason),
     ("recovery_decided", "action"): (
         "retry", "narrowed_retry", "rerun", "repair", "wait", "hold", "excuse", "give_up",
@@ -28,6 +29,7 @@ MEANING: Final[dict[str, str]] = {
     " it is.",
     "tree_kept": "What lies in the worktree was kept as a commit.",
     "tree_reset": "The worktree and its branch were put back to what they were before an attempt.",
+    "base_updated": "The base branch's tip was brought into the run's branch.",
     "child_launched": "An attempt was let go.",
     "child_adopted": "An attempt that outlived its orchestrator was taken over.",
     "child_completed": "An attempt is over and recorded.",
@@ -79,6 +81,10 @@ SLOTS: Final[dict[str, str]] = {
     "ref": "The ref that names the commit.",
     "left_out": "Paths that are not in the commit, each with the reason.",
     "head": "Commit that the branch names now.",
+    "base_branch": "Name of the base branch.",
+    "old": "Commit that the run's branch named before.",
+    "new": "Commit that it names now.",
+    "how": "How that was done.",
     "attempt": "Number of the attempt.",
     "repairs": "With a repair phase: the owner that called it.",
     "supervisor_pid": "Process id of its supervisor.",
