@@ -47,6 +47,11 @@ HEAD: dict[str, Any] = {
 LATEST = {**HEAD, "state_sha256": "0" * 64, "closing": None, "left": None, "updated_at": NOW}
 STATUS = {**HEAD, "paused": False, "living": [], "state": {"adw_id": "cc73faf1"}}
 TREE = {"line": "tree", "proved": True, "survivors": []}
+SETTLEMENT = {
+    "effect": f"effects/{'0' * 64}.json",
+    "state": "not_done",
+    "seen_sha256": "0" * 64,
+}
 RUN = {
     "schema_version": 1,
     "adw_version": "0.1.0",
@@ -61,6 +66,22 @@ SNAPSHOT = {
     "component_rules": {"all": ["*"]},
     "files": {"x": {"content": "eA==", "component": "all", "executable": False}},
     "id": "0" * 64,
+}
+EFFECT = {
+    "schema_version": 1,
+    "key": "comment",
+    "phase": "review",
+    "round": 1,
+    "once": False,
+    "child_id": "review-1",
+    "state": "intent",
+    "payload_sha256": "0" * 64,
+    "intended_at": NOW,
+    "looked_up": 0,
+    "done_at": None,
+    "output": None,
+    "settled_by": None,
+    "note": None,
 }
 VALID: dict[str, list[dict[str, Any]]] = {
     "workflow": [
@@ -112,7 +133,9 @@ VALID: dict[str, list[dict[str, Any]]] = {
     "request": [
         {"kind": "cancel", "entries": 0, "fields": {}},
         {"kind": "task_add", "entries": 3, "fields": {"phase": "plan", "text": "x"}},
+        {"kind": "settle", "entries": 3, "fields": SETTLEMENT},
     ],
+    "effect": [EFFECT, {**EFFECT, "state": "done", "done_at": NOW, "output": ""}],
 }
 INVALID: dict[str, list[dict[str, Any]]] = {
     "workflow": [
@@ -163,7 +186,10 @@ INVALID: dict[str, list[dict[str, Any]]] = {
         {"kind": "cancel", "entries": 0, "fields": {"x": 1}},
         {"kind": "task_add", "entries": 0, "fields": {"phase": "plan"}},
         {"kind": "pause", "entries": -1, "fields": {}},
+        {"kind": "settle", "entries": 0, "fields": {**SETTLEMENT, "state": "unknown"}},
+        {"kind": "settle", "entries": 0, "fields": {**SETTLEMENT, "effect": "effects/../x.json"}},
     ],
+    "effect": [{}, {**EFFECT, "state": "tried"}, {**EFFECT, "round": 0}, {**EFFECT, "more": 1}],
 }
 
 
