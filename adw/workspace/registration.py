@@ -8,8 +8,10 @@ A linked worktree is a directory whose `.git` file names `<git dir>/worktrees/<n
 Source: gitrepository-layout(5); git-worktree(1), "DETAILS".
 """
 
+import contextlib
 import os
 import re
+import shlex
 import stat
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -40,6 +42,10 @@ class Seen:
     """Commit of the run's branch; None where there is no such branch."""
     lock_reason: str | None
     """Text of `git worktree lock`; None where it is not locked."""
+    elsewhere: str | None = None
+    """Another checkout whose HEAD names the branch."""
+    remote: str | None = None
+    """Where a remote had the branch when it was last fetched; looked for where `tip` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +105,15 @@ def check_branch(name: str) -> None:
 def survey(place: Place) -> Seen:
     """Look at everything that decides what has to be done; changes nothing."""
     locked = read_text(os.path.join(place.admin, "locked"))
+    found = tip(place)
     return Seen(
         registration=_registration(place, locked),
         directory=_directory(place),
         head=head_branch(place),
-        tip=tip(place),
+        tip=found,
         lock_reason=locked,
+        elsewhere=_elsewhere(place),
+        remote=_on_a_remote(place) if found is None else None,
     )
 
 
@@ -131,15 +140,46 @@ def head_commit(place: Place) -> str | None:
 
 def tip(place: Place) -> str | None:
     """Commit of the branch by loose ref, else by packed-refs; None where there is none."""
+    return _commit_of(place, f"refs/heads/{place.branch}")
+
+
+def _on_a_remote(place: Place) -> str | None:
+    """Where a remote had the branch; None where none had it, or several had it elsewhere."""
+    remotes = {"origin"}
+    with contextlib.suppress(OSError):
+        remotes.update(os.listdir(os.path.join(place.git_dir, "refs", "remotes")))
+    packed = _read(os.path.join(place.git_dir, "packed-refs"), _PACKED) or b""
+    for name in re.findall(rb" refs/remotes/([^/\n]+)/" + re.escape(place.branch.encode()), packed):
+        remotes.add(os.fsdecode(name))
+    found = {_commit_of(place, f"refs/remotes/{each}/{place.branch}") for each in remotes}
+    found.discard(None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _elsewhere(place: Place) -> str | None:
+    """Another checkout whose HEAD names the branch."""
+    wanted = f"ref: refs/heads/{place.branch}"
+    if read_text(os.path.join(place.git_dir, "HEAD")) == wanted:
+        return os.path.dirname(place.git_dir)
+    admins = os.path.join(place.git_dir, "worktrees")
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(admins)):
+            admin = os.path.join(admins, name)
+            if name != place.name and read_text(os.path.join(admin, "HEAD")) == wanted:
+                back = read_text(os.path.join(admin, "gitdir")) or admin
+                return os.path.dirname(os.path.join(admin, back))
+    return None
+
+
+def _commit_of(place: Place, ref: str) -> str | None:
     if place.reftable:
-        ref = f"refs/heads/{place.branch}"
         return _ask(place, place.git_dir, ["show-ref", "--verify", "--hash", "--", ref])
     # This order: git renames packed-refs into place before it removes the loose files.
-    loose = read_text(place.ref_file)
+    loose = read_text(os.path.join(place.git_dir, ref))
     if loose is not None:
         return loose if _SHA.match(loose) else None
     packed = _read(os.path.join(place.git_dir, "packed-refs"), _PACKED) or b""
-    at = packed.find(b" refs/heads/" + place.branch.encode() + b"\n")
+    at = packed.find(f" {ref}\n".encode())
     if at < 0:
         return None
     sha = packed[packed.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace")
@@ -201,6 +241,19 @@ def _registration(place: Place, locked: str | None) -> Registration:
     if not back or common is None or not same(common, place.git_dir) or unborn:
         return "half"
     return "whole"
+
+
+def mend_command(place: Place) -> str:
+    """The shell command that mends what is damaged in a registration."""
+    common = common_of(place.admin)
+    if common is None or not same(common, place.git_dir):  # no git command works then
+        return f"echo ../.. >{shlex.quote(os.path.join(place.admin, 'commondir'))}"
+    if not read_text(os.path.join(place.admin, "gitdir")):
+        return f"git worktree repair {shlex.quote(place.path)}"
+    if read_text(os.path.join(place.admin, "locked")) == "initializing":
+        return f"git worktree unlock {shlex.quote(place.path)}"
+    head = shlex.quote(os.path.join(place.admin, "HEAD"))
+    return f"echo ref: refs/heads/{place.branch} >{head}"
 
 
 def _directory(place: Place) -> Directory:

@@ -16,7 +16,7 @@ from adw import log
 from adw.core.interfaces import Kept, Tree
 from adw.errors import GitError, WorktreeError
 from adw.store import files
-from adw.workspace import locks, mending, registration, rescue
+from adw.workspace import locks, mending, registration, rescue, table
 from adw.workspace.git import ask_git, failure, require_version, run_git
 from adw.workspace.registration import Place, Seen
 from adw.workspace.repository import Repository
@@ -63,8 +63,8 @@ class Worktree:
                 both gone there is work lost, and no new branch is invented.
 
         Returns:
-            What was done: `reused`, `created`, `attached` (to a branch that existed) or
-            `recreated` (on its branch, after the directory was gone).
+            What was done: `reused`, `created`, `attached` (to a branch that existed), `fetched`
+            (its branch made again from a remote's) or `recreated` (after the directory was gone).
 
         Raises:
             WorktreeError: Something is in the way that adw did not make, or HEAD is elsewhere.
@@ -86,45 +86,19 @@ class Worktree:
         return done
 
     def _settle(self, seen: Seen, base_sha: str, *, made: bool, lock_fd: int) -> str:
-        """Act on what was seen; the truth table of branch, registration and directory."""
-        match seen.registration, seen.directory:
-            case "foreign", _:
-                self._refuse(
-                    f"the name `{self._place.name}` is registered for a worktree elsewhere",
-                    "if the repository was moved: git worktree repair; else remove that worktree",
-                )
-            case "half", _:
-                self._refuse(
-                    "the worktree's registration is damaged, and adw was not making it",
-                    "git worktree repair",
-                )
-            case "whole", "ours" | "other":
-                self.check()
-                return "reused"
-            case _, "ours" | "other":
-                self._refuse(
-                    "a directory that is not this run's worktree lies in its place",
-                    "move it away, then resume",
-                )
-            case "whole", _ if seen.lock_reason is not None:
-                self._refuse(
-                    "the worktree's directory is gone and its registration is locked",
-                    f"bring it back, or: git worktree unlock {self.path}",
-                )
-            case _:
-                if made and seen.tip is None:
-                    self._refuse(
-                        f"the worktree and its branch `{self.branch}` are both gone",
-                        f"restore the branch: git branch {self.branch} COMMIT",
-                    )
-        gone = seen.registration == "whole"
-        if gone:
+        """Act on what was seen, as the truth table says."""
+        row = table.row_for(_facts(seen, self.branch, made=made))
+        if row.act == "reuse":
+            self.check()
+            return row.name
+        if row.act == "refuse":
+            held_by = {"elsewhere": seen.elsewhere, "locked": seen.lock_reason}
+            self._refused(row.name, held_by.get(row.name, seen.head))
+        if seen.registration == "whole":
             kept = mending.unregister(self._place)
             log.event("worktree.unregistered", path=self.path, kept=kept)
-        self._add(base_sha, seen.tip, lock_fd)
-        if gone:
-            return "recreated"
-        return "created" if seen.tip is None else "attached"
+        self._add(seen.remote or base_sha, seen.tip, lock_fd)
+        return row.name
 
     def _add(self, base_sha: str, tip: str | None, lock_fd: int) -> None:
         require_version()
@@ -161,11 +135,7 @@ class Worktree:
         if admin is None:
             if not os.path.isdir(self.path):
                 self._refuse("the run's worktree is gone", "resume makes it again on its branch")
-            self._refuse(
-                "the run's worktree has no valid `.git` file: git would act on the repository "
-                "around it",
-                f"git worktree repair {self.path}",
-            )
+            self._refused("no_git_file")
         if not registration.same(admin, self._place.admin):
             self._refuse(f"the run's worktree belongs to another git directory: `{admin}`", None)
         common = registration.common_of(self._place.admin)
@@ -173,17 +143,10 @@ class Worktree:
             self._refuse("the worktree's registration does not lead to the repository", None)
         branch = registration.head_branch(self._place)
         if branch != self.branch:
-            found = f"is on branch `{branch}`" if branch else "has a detached HEAD"
-            self._refuse(
-                f"the run's worktree {found}, `{self.branch}` is expected",
-                f"git -C {shlex.quote(self.path)} switch {self.branch}",
-            )
+            self._refused("wrong_branch" if branch else "detached", branch)
         head = registration.tip(self._place)
         if head is None:
-            self._refuse(
-                f"the run's branch `{self.branch}` is gone",
-                f"restore it: git branch {self.branch} COMMIT",
-            )
+            self._refused("branch_gone")
         return Tree(head)
 
     def fingerprint(self) -> str:
@@ -287,8 +250,37 @@ class Worktree:
     def _explicit(self, args: list[str]) -> list[str]:
         return rescue.explicit(self._place, args)
 
+    def _refused(self, name: str, found: str | None = None) -> NoReturn:
+        """Refuse in the words of a row of the truth table."""
+        row = table.BY_NAME[name]
+        facts = {"name": self._place.name, "branch": self.branch, "commit": "COMMIT"}
+        facts["mend"] = registration.mend_command(self._place)
+        detail = row.says.format(**facts, path=self.path, found=found)
+        quoted = {"path": shlex.quote(self.path), "found": shlex.quote(found or "")}
+        self._refuse(detail, row.repair and row.repair.format(**facts, **quoted))
+
     def _refuse(self, detail: str, fix: str | None) -> NoReturn:
         raise WorktreeError(detail=detail, path=self.path, reason=None, fix=fix)
+
+
+def _facts(seen: Seen, branch: str, *, made: bool) -> table.Facts:
+    """What was seen, in the words of the truth table."""
+    if seen.elsewhere is not None and seen.directory != "ours":
+        found = "elsewhere"
+    elif seen.tip is not None:
+        found = "free"
+    else:
+        found = "remote" if seen.remote is not None else "absent"
+    return table.Facts(
+        branch=found,
+        registered={"absent": "no", "foreign": "elsewhere"}.get(seen.registration)
+        or seen.registration,
+        directory="absent" if seen.directory == "empty" else seen.directory,
+        head="branch" if seen.head == branch else "other" if seen.head else "detached",
+        held="locked" if seen.lock_reason is not None else "nobody",
+        ran="yes" if made else "no",
+        begun="no",  # what a note was about is cleared away before
+    )
 
 
 def inside(path: str, branch: str) -> Worktree:

@@ -14,6 +14,7 @@ import click
 from adw import errors
 from adw.cli.main import COMMANDS, group
 from adw.model import event, event_schema, schemas
+from adw.workspace import table
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
@@ -155,10 +156,22 @@ def _help(command: click.Command) -> str:
     )
 
 
+def worktrees_page() -> str:
+    """`reference/worktrees.md`: what people wrote, with the truth table of the code."""
+    page = (DOCS / "reference/worktrees.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(_TABLE_BEGINS)
+    _, _, after = rest.partition(_TABLE_ENDS)
+    return f"{before}{_TABLE_BEGINS}\n{table.markdown()}\n{_TABLE_ENDS}{after}"
+
+
+_TABLE_BEGINS: Final = "<!-- made from adw/workspace/table.py -->"
+_TABLE_ENDS: Final = "<!-- end -->"
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/commands.md": commands_page,
     "reference/errors.md": errors_page,
     "reference/events.md": events_page,
+    "reference/worktrees.md": worktrees_page,
 }
 
 

@@ -199,7 +199,7 @@ def test_a_git_that_refuses_is_told_and_leaves_no_ref(
 
 def back(tree: Worktree, head: str, commit: str | None) -> str | None:
     kept = tree.back_to(head, commit, "build-1-reset", (".env",), "build-1-after")
-    return kept and kept.ref
+    return kept.ref if kept else None
 
 
 def test_a_tree_goes_back_to_its_commit_with_what_was_not_in_it(repo: Repo, made: Worktree) -> None:

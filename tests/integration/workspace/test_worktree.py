@@ -181,14 +181,14 @@ def test_damage_without_a_note_of_ours_is_refused(repo: Repo, made: Worktree) ->
     assert (Path(made.path) / "README.md").exists()
 
 
-def test_a_branch_that_is_checked_out_elsewhere_shows_the_words_of_git(
-    repo: Repo, tree: Worktree
-) -> None:
+def test_a_branch_in_a_rebase_elsewhere_shows_the_words_of_git(repo: Repo, tree: Worktree) -> None:
     repo.git("switch", "--quiet", "-c", BRANCH)
+    repo.git("rebase", "--quiet", "--exec", "false", "--root", check=False)
 
-    with pytest.raises(GitError, match="already checked out"):
+    with pytest.raises(GitError, match="checked out"):
         tree.ensure(repo.head())
 
+    repo.git("rebase", "--abort")
     repo.git("switch", "--quiet", "main")
     assert tree.ensure(repo.head()) == "attached"
 
