@@ -116,7 +116,11 @@ def after(session: "Session", live: Live, child: str, verdict: Verdict) -> None:
 
 def copied(session: "Session") -> Sequence[str]:
     """What adw copied into the worktree, which is never kept."""
-    return tuple(session.parts.config.get("copy") or ())
+    if not session.parts.config.get("copy"):
+        return ()
+    from adw.workspace.copying import copied_into
+
+    return tuple(copied_into(session.parts.worktree.path))
 
 
 def launch_of(run_dir: str, child: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from adw.errors import AdwError, StoreError, UsageError
 from adw.phases.api import Context, write_result
 from adw.store import files
+from adw.workspace.copying import copied_into
 from adw.workspace.git import ask_git, failure, run_git
 from adw.workspace.worktree import inside
 
@@ -66,6 +67,7 @@ def commit(context: Context) -> tuple[str, str]:
     run = _run_file(context.state_root)
     effect = f"{context.adw_id}/{context.phase}/{_ROUND}"
     _git(context, "add", "-A")
+    _unstage_copies(context)
     if _anything_staged(context):
         command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
         _git(context, *_identity(context), *command, stdin=message(context, run, effect))
@@ -141,6 +143,15 @@ def _git(context: Context, *args: str, stdin: bytes | None = None) -> bytes:
 def _fenced(context: Context) -> dict[str, str]:
     """Keep git from the repository around the worktree, should its `.git` vanish meanwhile."""
     return {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(context.worktree))}
+
+
+def _unstage_copies(context: Context) -> None:
+    """Take what adw copied into the worktree out again, should a phase have forced it in."""
+    paths = [os.fsencode(path) for path in copied_into(context.worktree)]
+    if paths:
+        args = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        words = ["--literal-pathspecs", *args]
+        _git(context, *words, stdin=b"\0".join(paths) + b"\0")
 
 
 def _anything_staged(context: Context) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from adw.store import files
-from adw.workspace import locks, mending
+from adw.workspace import locks, mending, registration
 from adw.workspace.git import Outcome, ask_git, failure, last_lines, run_git
 from adw.workspace.registration import Place
 from adw.workspace.repository import Repository, exclude
@@ -90,6 +90,13 @@ def copied(git_dir: str, adw_id: str) -> list[str]:
         adw_id: The run.
     """
     return _read_note(Place(git_dir, os.path.join(git_dir, adw_id), "")).files
+
+
+def copied_into(worktree: str) -> list[str]:
+    """As `copied`, told by the worktree's path; empty where that is no worktree."""
+    admin = registration.admin_of(worktree)
+    common = registration.common_of(admin) if admin else None
+    return copied(common, os.path.basename(worktree)) if common else []
 
 
 # --- what there is to copy ---------------------------------------------------------------

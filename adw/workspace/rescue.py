@@ -241,7 +241,9 @@ def _tree(place: Place, found: Changes) -> str:
             words = explicit(place, [*_DURABLE, *_PLAIN, *args])
             return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=env)
 
-        specs = [b":(top)", *(b":(top,exclude,literal)" + p.rstrip(b"/") for p in found.left_out)]
+        # A copy is mostly ignored: git would refuse a specification that names it.
+        named = (p.rstrip(b"/") for p in found.left_out if p not in found.staged_copies)
+        specs = [b":(top)", *(b":(top,exclude,literal)" + p for p in named)]
         listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
         git("add", "-A", "--sparse", *listed, stdin=b"\0".join(specs) + b"\0")
         if found.staged_copies:

@@ -70,6 +70,19 @@ def test_case_C17_listed_files_and_folders_are_there_and_never_committed(ground:
     assert f"warning: {line}" in said.stderr
 
 
+def test_case_C17_a_copy_that_a_phase_forced_into_the_index_is_taken_out_again(
+    ground: Ground,
+) -> None:
+    forced = {**PHASES, "build": phase("echo b >built; git add -f .env config/local")}
+    workflow = {"schema_version": 1, "name": "w", "phases": forced}
+    ground.repo.write({"workflows/w.yaml": json.dumps(workflow)})
+
+    ground.ok("run", "w", "47")
+
+    assert "built" in committed(ground)
+    assert not {".env", "config/local/db.ini"} & set(committed(ground))
+
+
 def test_case_C17_a_path_out_of_the_repository_is_refused_before_anything_is_made(
     ground: Ground,
 ) -> None:
