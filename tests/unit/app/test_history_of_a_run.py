@@ -3,10 +3,11 @@
 import itertools
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from adw.app import reading
 from adw.core.graph import Output
 from adw.model.event import KINDS
 from adw.store.history import read_history
@@ -98,3 +99,23 @@ def test_the_slots_of_a_promotion_are_first_class_FS_13(world: World) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_has_a_bag_of_details_or_a_second_time_FS_12_FS_13(kind: str) -> None:
     assert not {"details", "timestamp", "time", "payload", "data"} & set(KINDS[kind])
+
+
+def test_a_view_that_disagrees_with_the_state_counts_for_nothing_FS_17(world: World) -> None:
+    world.drive()
+    path = Path(world.run_dir, "state", "latest.json")
+    view = json.loads(path.read_bytes())
+    other = {"state_sha256": "0" * 64, "closing": "succeeded", "phases": [], "next_action": "none"}
+
+    path.write_text(json.dumps({**view, **other}))
+
+    assert standing(reading.status(world.run_dir)) == ("failed", ["done", "failed"])
+    world.drive()
+    again = json.loads(path.read_bytes())
+    assert again["state_sha256"] == view["state_sha256"]
+    assert (again["closing"], *standing(again)[1]) == ("failed", "done", "failed")
+
+
+def standing(view: dict[str, Any]) -> tuple[str, list[str]]:
+    """The run's status and those of its phases."""
+    return view["status"], [each["status"] for each in view["phases"]]
