@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adw.app import keeping, launching, promoting
 from adw.app.launching import IncompletePacket, Launch, Launched
+from adw.app.narrowing import faults_before, good_before
 from adw.app.packets import Brief, Failure, addendum, addendum_head, template_values
 from adw.app.promoting import Input, MissingInput
 from adw.app.publish import failure_words
@@ -103,7 +104,7 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
     """
     run_dir, tree = session.run_dir, session.parts.worktree.path
     names = session.graph.phases[start.phase].inputs
-    tried = start.attempt > 1
+    missing = faults_before(run_dir, start.phase, history) if start.attempt > 1 else None
     return Brief(
         run_dir=run_dir,
         worktree=tree,
@@ -111,7 +112,8 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
         title=str(session.parts.run_info["issue"]["title"]),
         repairs=_failure(session, start.repairs) if start.repairs else None,
         inputs=promoting.inputs(run_dir, names, session.manifest.entries, tree),
-        missing=promoting.faults_before(run_dir, start.phase, history) if tried else None,
+        missing=missing,
+        again=good_before(run_dir, missing[0]) if missing else (),
         addenda=session.addenda.get(start.phase, ()),
     )
 
@@ -213,15 +215,6 @@ def task_digest(run_dir: str, child: str) -> str | None:
     except OSError:
         return None
     return hashlib.sha256(data).hexdigest()
-
-
-def redacted(text: str, values: Mapping[str, str], names: Sequence[str]) -> str:
-    """A text without the secrets that a phase was given, plain or encoded."""
-    from adw.supervise.pump import Redactor
-
-    redactor = Redactor(tuple(values[name] for name in names if values.get(name)))
-    data = text.encode("utf-8", "surrogatepass")
-    return (redactor.feed(data) + redactor.rest()).decode("utf-8", "surrogatepass")
 
 
 def addenda_of(requests: Sequence[Any]) -> dict[str, list[tuple[str, str]]]:

@@ -58,6 +58,8 @@ class Brief:
     inputs: Sequence[Input] = ()
     missing: tuple[str, Sequence[Mapping[str, Any]]] | None = None
     """Child id of the attempt before, and what was wrong with its outputs: a narrowed retry."""
+    again: Sequence[str] = ()
+    """Names of the outputs that are good in the artifacts folder of that attempt."""
     addenda: Sequence[tuple[str, str]] = field(default=())
     """(request's name, text) of each clarification for the phase."""
 
@@ -151,8 +153,32 @@ def _narrowed(phase: Phase, brief: Brief) -> str:
         f"## Only this is missing\n\n"
         f"Attempt `{before}` ended with exit code 0, but what it owed is missing or wrong:\n\n"
         f"{lines}\n"
-        f"Do only this; nothing else of phase `{phase.name}` is to be done again.\n"
+        f"{_again(phase, brief)}"
+        f"{_rest(phase)}"
         f"The attempt before: {named(brief.run_dir, 'children', before)}\n"
+    )
+
+
+def _rest(phase: Phase) -> str:
+    if phase.on_retry == "reset":
+        return (
+            "The worktree was set back to what it was before that attempt, so what lay in it is to"
+            f" be made again; nothing else of phase `{phase.name}` is.\n"
+        )
+    return f"Do only this; nothing else of phase `{phase.name}` is to be done again.\n"
+
+
+def _again(phase: Phase, brief: Brief) -> str:
+    """What was good, and is to be handed over from the new attempt's own folder."""
+    assert brief.missing is not None
+    good = [each for each in phase.outputs if each.name in brief.again]
+    if not good:
+        return ""
+    folder = named(brief.run_dir, "children", brief.missing[0], "artifacts")
+    lines = "".join(f"- `{each.name}`: `{each.path}`\n" for each in good)
+    return (
+        f"These are good; copy them as they are into your own artifacts folder, from {folder}:\n\n"
+        f"{lines}\n"
     )
 
 

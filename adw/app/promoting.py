@@ -340,34 +340,7 @@ def inputs_json(found: Sequence[Input]) -> str:
     return json.dumps({each.name: each.path for each in found})
 
 
-# --- what is missing still ---------------------------------------------------------------
-
-
-def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str, list[Any]] | None:
-    """What was missing or wrong when the phase was tried last, for a narrowed retry.
-
-    Args:
-        run_dir: The state root.
-        phase: Its name.
-        history: Entries; what burns nothing (an interruption) is looked through, a mark is not.
-
-    Returns:
-        The attempt's child id and the faults of its outputs; None where it did not fail by them.
-    """
-    from adw.core.recovery import blamed
-    from adw.model.state import FREE
-
-    for entry in reversed(history):
-        if entry.phase != phase or entry.reason in FREE:
-            continue
-        if entry.success:
-            return None
-        child = f"{phase}-{entry.attempt}"
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
-        verdict = attempts.verdict(lines)
-        faults = blamed(entry.reason, verdict["faults"]) if verdict else []
-        return (child, faults) if faults else None
-    return None
+# --- the verdict line ---------------------------------------------------------------------
 
 
 def write_verdict(run_dir: str, child: str, line: Mapping[str, Any]) -> None:

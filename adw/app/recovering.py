@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from adw.app import handing
 from adw.app.entries import end_events, promoted
-from adw.app.promoting import faults_before
+from adw.app.narrowing import faults_before
 from adw.app.rebuilding import attempt_detail
 from adw.core.recovery import blamed
 from adw.ids import child_id

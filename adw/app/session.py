@@ -76,7 +76,9 @@ class Session:
         self.board = PhaseBoard(self.graph)
         self.fold = Fold(self.graph)
         parts = self.parts
-        self._judge = Judge(self.run_dir, self.graph, parts.worktree, parts.supervision)
+        self._judge = Judge(
+            self.run_dir, self.graph, parts.worktree, parts.supervision, secrets=parts.secrets
+        )
         self.manifest = Manifest(self.run_dir)
         for entry in self.state.phase_history:
             self._fold(entry)
@@ -136,7 +138,7 @@ class Session:
         if verdict.success:
             failure, found = self._judge.delivered(run.live, ended.child_id, fields, self.state)
             verdict = failure or verdict
-        verdict = self._without_secrets(run.live.phase, verdict)
+        verdict = self._judge.blotted(run.live.phase, verdict)
         line = self._judge.note(ended, verdict, found)
         if verdict.success:
             self._fields.update({**fields, **(found.fields if found else {})})
@@ -152,14 +154,6 @@ class Session:
             return self._judge.lost(ended.child_id), {}
         stopped = "cancelled" if self.wish() == "cancel" else "interrupted"
         return self._judge.observed(run.live, ended.child_id, ended.record, self.pending(), stopped)
-
-    def _without_secrets(self, phase: str, verdict: Verdict) -> Verdict:
-        """A phase's words end up in history and reports, where its secrets must not be."""
-        known = self.graph.phases.get(phase)
-        if verdict.detail is None or known is None or not known.secrets:
-            return verdict
-        shown = handing.redacted(verdict.detail, self.parts.secrets, known.secrets)
-        return replace(verdict, detail=shown)
 
     def record_skip(self, phase: str) -> None:
         """Append a skip."""

@@ -1,7 +1,7 @@
 """What became of an attempt, from its exit record, its result file and the worktree around it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from adw import failpoints
 from adw.app import promoting
 from adw.app.effecting import unknown_words
 from adw.app.promoting import Promotion
+from adw.app.secrecy import Words
 from adw.core.decide import Live
 from adw.core.graph import Graph
 from adw.core.interfaces import Ended, ExitRecord, Supervision, Workspace
@@ -19,6 +20,7 @@ from adw.model.result import LIMIT, Result, parse_result
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 from adw.store.effects import Shelf
+from adw.store.state import first_fault
 
 BUILTIN_ENSURE: Final = frozenset({"changed", "committed", "clean"})
 TAIL_BYTES: Final = 8192  # of a log, for the signature of a failure
@@ -33,6 +35,8 @@ class Judge:
     worktree: Workspace
     supervision: Supervision
     shelf: Shelf = field(default_factory=Shelf)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values of what phases name as secrets."""
 
     def observed(
         self, live: Live, child: str, record: ExitRecord, state: ADWStateData, stopped_as: str
@@ -49,7 +53,8 @@ class Judge:
             # They may have died since: what was written then is no fact now.
             lines = attempts.read_lines(self._folder(child))
             self._none_alive(child, self.supervision.end_tree(child, lines).survivors)
-        result = self._result(child)
+        words = self._words(live.phase)
+        result = words.result(self._result(child))
         verdict = self._unsure(child, record) or judge(record, result, stopped_as)
         if verdict.detail is not None:
             verdict = replace(verdict, detail=one_line(verdict.detail))
@@ -59,7 +64,7 @@ class Judge:
             return verdict, {}
         fields = settable(result, state)
         if not isinstance(fields, str):
-            fields = self._there(fields)
+            fields = self._there(fields, words)
         if isinstance(fields, str):
             return Verdict(success=False, reason="result_invalid", detail=fields), {}
         return verdict, fields
@@ -90,8 +95,20 @@ class Judge:
                 first = self._launch(child_id(phase, entry.attempt)).get("before") or first
         return first or self.worktree.fingerprint()
 
-    def _there(self, fields: dict[str, Any]) -> dict[str, Any] | str:
+    def blotted(self, phase: str, verdict: Verdict) -> Verdict:
+        """The verdict, without what is known to be secret of its phase."""
+        if verdict.detail is None:
+            return verdict
+        return replace(verdict, detail=self._words(phase).blotted(verdict.detail))
+
+    def _words(self, phase: str) -> Words:
+        return Words.of(self.graph.phases.get(phase), self.secrets)
+
+    def _there(self, fields: dict[str, Any], words: Words) -> dict[str, Any] | str:
         """The fields, or what they name that is not in the worktree: a claim is not a fact."""
+        for name, value in fields.items():
+            if words.tells(value):
+                return f"`{name}` has a secret in it"
         plan = fields.get("plan_file")
         if plan and not os.path.isfile(os.path.join(self.worktree.path, plan)):
             return "`plan_file` names no file of the worktree"
@@ -129,20 +146,14 @@ class Judge:
             path = error.filename or os.path.join(self.run_dir, "artifacts")
             raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
         failpoints.hit("outputs.copied")
-        try:
-            state.changed(**found.fields)
-        except ValueError:
-            promoting.discard(self.run_dir, child)
-            names = ", ".join(f"`{name}`" for name in found.fields)
-            text = f"the name of the file found cannot be recorded as {names}"
-            return Verdict(success=False, reason="contract", detail=text), Promotion()
-        for name, value in found.fields.items():
-            if claimed.get(name, value) != value:
-                text = f"`{name}` of result.json is `{claimed[name]}`, the output found `{value}`"
-                promoting.discard(self.run_dir, child)
-                verdict = Verdict(success=False, reason="result_invalid", detail=one_line(text))
-                return verdict, Promotion(faults=found.faults)
-        return found.verdict, found
+        words = self._words(live.phase)
+        for fault in found.faults:
+            fault["detail"] = words.cleaned(fault["detail"])
+        refused = _refusal(found, claimed, state, words)
+        if refused is None:
+            return found.verdict, found
+        promoting.discard(self.run_dir, child)
+        return refused, Promotion(faults=found.faults)
 
     def note(self, ended: Ended, verdict: Verdict, found: Promotion | None) -> dict[str, Any]:
         """Write the verdict line where the exit line alone does not tell it all.
@@ -200,7 +211,7 @@ class Judge:
         except OSError as error:
             return error.strerror or str(error)
         except ValueError as error:
-            return str(error).splitlines()[0]
+            return first_fault(error)
 
     def _launch(self, child: str) -> dict[str, Any]:
         return attempts.find(self._lines(child), "launch") or {}
@@ -215,3 +226,24 @@ class Judge:
         if survivors:
             pids = ", ".join(map(str, survivors))
             raise Survivor(child_id=child, pids=pids, adw_id=os.path.basename(self.run_dir))
+
+
+def _refusal(
+    found: Promotion, claimed: Mapping[str, Any], state: ADWStateData, words: Words
+) -> Verdict | None:
+    """Why good outputs cannot be recorded: by their names, or by what the result claims."""
+    for name, output in found.outputs.items():
+        if words.tells(output["source"]):
+            text = f"the name of the file found for output `{name}` has a secret in it"
+            return Verdict(success=False, reason="contract", detail=text)
+    try:
+        state.changed(**found.fields)
+    except ValueError:
+        names = ", ".join(f"`{name}`" for name in found.fields)
+        text = f"the name of the file found cannot be recorded as {names}"
+        return Verdict(success=False, reason="contract", detail=text)
+    for name, value in found.fields.items():
+        if claimed.get(name, value) != value:
+            text = f"`{name}` of result.json is `{claimed[name]}`, the output found `{value}`"
+            return Verdict(success=False, reason="result_invalid", detail=one_line(text))
+    return None

@@ -57,7 +57,10 @@ def judge(record: ExitRecord, result: Result | str | None, stopped_as: str) -> V
             return Verdict(
                 success=False, reason="blocked", detail=result.blocker.question.splitlines()[0]
             )
-    return Verdict(success=False, reason=record.reason, detail=told_by(record))
+    detail = told_by(record)
+    if record.exit_code in {TRY_LATER, BLOCKED} and isinstance(result, str):
+        detail = f"{detail}, and result.json: {result}"
+    return Verdict(success=False, reason=record.reason, detail=detail)
 
 
 def told_by(record: ExitRecord) -> str | None:

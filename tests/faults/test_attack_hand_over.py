@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.conftest import MakeGround, swept
-from tests.support.ground import Ground, phase
+from tests.support.ground import WAIT, Ground, phase
 
 # --- links in place of folders: nothing outside is swept or written -----------------------
 
@@ -217,3 +217,145 @@ def test_copies_that_somebody_removed_are_told_and_the_run_goes_on(failed: Groun
     assert "the copy of `x` is missing" in told
     assert failed.ran("build") == ["build-1", "build-2"]
     assert "x" in json.loads((failed.run_dir / "artifacts" / "manifest.json").read_bytes())
+
+
+# --- secrets in what a phase says of itself ------------------------------------------------
+
+SECRET = "canary-0123456789-abcdef"
+LINES = "-----BEGIN KEY-----\nc2VjcmV0LWNhbmFyeQ\nMDEyMzQ1Njc4OWFi\n-----END KEY-----"
+SAYINGS = {
+    "a name of a missing output": (
+        SECRET,
+        'mkdir specs; echo x > "specs/$TOKEN.md"; echo x > "specs/x-$TOKEN.md"',
+    ),
+    "the name of an output": (SECRET, 'mkdir specs; echo x > "specs/$TOKEN.md"'),
+    "a plan": (
+        SECRET,
+        (
+            'mkdir specs; echo x > "specs/$TOKEN.md"; echo x > specs/y.md; '
+            """printf '{"state": {"plan_file": "specs/%s.md"}}' "$TOKEN" > "$ADW_RESULT" """
+        ),
+    ),
+    "a key": (SECRET, """printf '{"%s": 1}' "$TOKEN" > "$ADW_RESULT" """),
+    "a cut summary": (
+        SECRET,
+        (
+            """printf '{"retry_after_s": 9999, "summary": "%0492d%s"}' 0 "$TOKEN" > "$ADW_RESULT"; """
+            "exit 75"
+        ),
+    ),
+    "a line of a question": (
+        LINES,
+        (
+            """printf '{"blocker": {"question": "What is %s for?"}}' "$(echo "$TOKEN" | sed -n 2p)" """
+            '> "$ADW_RESULT"; exit 77'
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", swept(SAYINGS, "a name of a missing output", "a cut summary"))
+def test_no_secret_goes_from_the_words_of_a_phase_into_what_is_told(
+    make_ground: MakeGround, name: str
+) -> None:
+    """H45: in no file but what the phase wrote itself; the next attempt's task included."""
+    secret, text = SAYINGS[name]
+    ground = make_ground(
+        {
+            "build": phase(
+                text,
+                secrets=["TOKEN"],
+                outputs={"plan": {"path": "specs/*.md", "state": "plan_file"}},
+            )
+        }
+    )
+
+    done = ground.adw("run", "w", "47", "--no-wait", TOKEN=secret)
+
+    assert done.exit_code in {1, 6}, done.told()
+    for piece in (secret.split("\n")[1:2] or [secret]) + [secret[:6]]:
+        assert piece not in done.stdout + done.stderr
+        for path in ground.run_dir.rglob("*"):
+            own = path.name == "result.json"
+            if path.is_file() and not own:
+                assert piece.encode() not in path.read_bytes(), path
+
+
+def test_words_of_a_phase_are_withheld_where_its_secret_is_not_known(
+    make_ground: MakeGround,
+) -> None:
+    """The next orchestrator may be started without the secret, and judges all the same."""
+    text = (
+        f"""{WAIT}; printf '{{"blocker": {{"question": "Is %s it?"}}}}' "$TOKEN" > "$ADW_RESULT" """
+    )
+    ground = make_ground({"build": phase(f"{text}; exit 77", secrets=["TOKEN"])})
+    process = ground.start("run", "w", "47", TOKEN=SECRET)
+    ground.await_line("build-1", "body")
+    process.kill()
+    process.communicate()
+    ground.go()
+    ground.await_line("build-1", "exit")
+
+    rebuilt = ground.ok("doctor", "--rebuild", ground.adw_id)
+
+    assert ground.entries() == [("build", 1, False, "blocked")]
+    assert "`TOKEN` is not set" in (ground.run_dir / "RESPONSE.md").read_text()
+    assert SECRET not in rebuilt.stdout
+    history = (ground.run_dir / "state" / "task_history.jsonl").read_text()
+    assert SECRET not in history
+
+
+# --- a narrowed retry whose good outputs lie in the folder of the attempt before ------------
+
+
+def test_a_narrowed_retry_is_told_what_to_take_over_from_the_attempt_before(
+    make_ground: MakeGround,
+) -> None:
+    """FS-9: each attempt has its own artifacts folder, so an obedient child never got done."""
+    take = "sed -n 's/.*into your own artifacts folder, from \\(.*\\):$/\\1/p' \"$ADW_TASK\""
+    text = (
+        'case "$ADW_ATTEMPT" in 1) echo a > "$ADW_ARTIFACTS/a.txt";; '
+        f'*) echo b > "$ADW_ARTIFACTS/b.txt"; cp "$({take})/a.txt" "$ADW_ARTIFACTS/";; esac'
+    )
+    outputs = {
+        "a": {"path": "a.txt", "root": "artifacts"},
+        "b": {"path": "b.txt", "root": "artifacts"},
+        "c": {"path": "c.txt", "root": "artifacts", "optional": True},
+    }
+    ground = make_ground({"build": phase(text, outputs=outputs)})
+
+    ground.ok("run", "w", "47")
+
+    task = (ground.run_dir / "children" / "build-2" / "TASK.md").read_text()
+    assert "- `a`: `a.txt`\n" in task
+    assert "- `c`: `c.txt`\n" not in task
+    manifest = json.loads((ground.run_dir / "artifacts" / "manifest.json").read_bytes())
+    assert {name: each["producer"] for name, each in manifest.items()} == {
+        "a": "build-2",
+        "b": "build-2",
+    }
+
+
+def test_a_narrowed_retry_after_a_reset_says_that_the_worktree_was_set_back(
+    make_ground: MakeGround,
+) -> None:
+    """Else it would be told to do nothing again of what is gone."""
+    text = 'echo a > a.txt; test "$ADW_ATTEMPT" = 1 || echo b > b.txt'
+    outputs = {"a": {"path": "a.txt"}, "b": {"path": "b.txt"}}
+    ground = make_ground({"build": phase(text, outputs=outputs, on_retry="reset")})
+
+    ground.ok("run", "w", "47")
+
+    task = (ground.run_dir / "children" / "build-2" / "TASK.md").read_text()
+    assert "The worktree was set back to what it was before that attempt" in task
+    assert "Do only this" not in task
+
+
+def test_what_is_wrong_with_a_result_is_named(make_ground: MakeGround) -> None:
+    """Also where the exit code alone would have failed the attempt."""
+    text = """echo '{"blocker": {"question": "?", "kind": "x"}}' > "$ADW_RESULT"; exit 77"""
+    ground = make_ground({"build": phase(text)})
+
+    done = ground.adw("run", "w", "47")
+
+    assert "exit code 77, and result.json: unknown key `blocker.kind`" in done.stdout
