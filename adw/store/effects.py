@@ -111,16 +111,16 @@ def perform(effect: Effect, act: Act, probe: Probe | None = None) -> Found:
 
 def _perform(effect: Effect, act: Act, probe: Probe | None, lock: int) -> Found:
     path = effect.path
-    before = read_record(path)
+    with _writing(path):
+        _sweep(path)
+        before = read_record(path)
     if before is not None and before["state"] == "done":
         return Found(before, acted=False)
     begun = before is not None and before["state"] != "not_done"
     record = _intent(effect, before)
     if begun and probe is None:
         _unknown(effect, record, "it was begun before, and there is no look-up")
-    with _writing(path):
-        _sweep(path)
-        _write(path, record)
+    _save(path, record)
     if probe is not None:
         output = _look(effect, probe, record, begun=begun)
         if output is not None:
