@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -122,6 +124,33 @@ def test_FS_2_FS_19_a_run_below_the_folder_for_output_has_the_whole_layout_and_d
     shutil.rmtree(ground.base / "out" / "artifacts")
     ground.ok("resume", adw_id)
     assert delivered.read_text() == "planned\n", "a resume delivers what is missing"
+
+
+SURROUNDED: Final = """
+import sys
+from adw.app import places
+assert places.GIVEN_OUTPUT == "/sa-output"
+places.GIVEN_OUTPUT = sys.argv.pop(1)  # no test writes to the root of the machine
+from adw.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_FS_2_FS_19_a_given_folder_that_exists_is_where_a_run_lies_and_delivers(
+    ground: Ground,
+) -> None:
+    given = ground.base / "given"
+    del ground.env["ADW_OUTPUT_DIR"]
+    given.mkdir()
+
+    run = ground.start("run", "w", "47", argv=(sys.executable, "-c", SURROUNDED, str(given)))
+
+    assert run.wait(30) == 0
+    (adw_id,) = (path.name for path in (given / "runtime").iterdir() if path.name[0] != ".")
+    missing = [name for name in LAYOUT if not (given / "runtime" / adw_id / name).exists()]
+    assert missing == []
+    assert (given / "artifacts" / adw_id / "plan" / "plan.md").read_text() == "planned\n"
+    assert not (ground.repo.path / "agents").exists()
 
 
 def test_a_folder_that_takes_nothing_is_a_warning_and_fails_no_run(ground: Ground) -> None:

@@ -1,7 +1,9 @@
 """The history of a run: lines that were written stay, wrong ones are put right by later ones."""
 
+import hashlib
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,9 +11,11 @@ import pytest
 
 from adw.app import reading
 from adw.core.graph import Output
+from adw.core.interfaces import Ended
 from adw.model.event import KINDS
+from adw.store import requests
 from adw.store.history import read_history
-from tests.support.fakes import exits
+from tests.support.fakes import FakeSupervision, exits
 from tests.unit.app.test_session import World, phase
 
 CANONICAL: Final = {
@@ -119,3 +123,28 @@ def test_a_view_that_disagrees_with_the_state_counts_for_nothing_FS_17(world: Wo
 def standing(view: dict[str, Any]) -> tuple[str, list[str]]:
     """The run's status and those of its phases."""
     return view["status"], [each["status"] for each in view["phases"]]
+
+
+def test_words_added_to_a_task_are_an_update_of_its_packet_FS_7(world: World) -> None:
+    class Asks(FakeSupervision):
+        def wait(self, timeout_s: float | None) -> Sequence[Ended]:
+            if ("go", "build-1") in self.calls and self.held_back:
+                self.held_back.clear()
+                requests.ask(world.run_dir, "task_add", 1, {"phase": "build", "text": "More $1."})
+                return ()
+            return super().wait(timeout_s)
+
+    world.supervision = Asks(held_back=["build-1"])
+    assert world.drive().closing == "succeeded"
+
+    task = Path(world.run_dir, "children", "build-1", "TASK.md").read_bytes()
+    written = [
+        (e["cause"], e["task_sha256"])
+        for e in read_history(world.run_dir)
+        if (e["event"], e["child_id"]) == ("packet_written", "build-1")
+    ]
+    first = task[: task.index(b"\n## Clarification 000001\n\nMore $1.\n")]
+    assert written == [
+        ("attempt", hashlib.sha256(first).hexdigest()),
+        ("addendum", hashlib.sha256(task).hexdigest()),
+    ]
