@@ -1,6 +1,8 @@
 """Ports of runs that adw itself made: many at once, killed ones, old ones."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import pytest
 from adw.store import runs
 from adw.store.state import load_state
 from adw.workspace import leases
+from tests.support.ground import Ground, phase
 from tests.support.repo import make_repo
 from tests.support.wait import until
 
@@ -114,3 +117,30 @@ def test_case_D1_the_first_choice_is_the_same_in_every_process(tmp_path: Path) -
     }
 
     assert said == {"(9161, 9261)\n"}
+
+
+def test_case_D5_every_phase_has_the_pair_in_its_environment_and_after_a_resume_too(
+    tmp_path: Path,
+) -> None:
+    """D1: the first choice was occupied when the run began; the state keeps what it used."""
+    say = 'echo "$ADW_BACKEND_PORT $ADW_FRONTEND_PORT" >> "$GROUND/ports"'
+    ground = Ground(
+        tmp_path / "g",
+        {"a": phase(say), "b": phase(f'{say}; test -e "$GROUND/go"', needs=["a"])},
+    )
+    with contextlib.ExitStack() as occupied:
+        with contextlib.suppress(OSError):  # then somebody else has it, which is as good
+            occupied.enter_context(socket.create_server(("127.0.0.1", 9161)))
+        first = ground.adw("run", "w", "47", "--adw-id", "cc73faf1", ADW_LOG="info")
+    assert first.exit_code == 1, first.told()
+    state = load_state(str(ground.run_dir))[0]
+    pair = (state.backend_port, state.frontend_port)
+    assert f"wanted=(9161, 9261) used={pair}" in first.stderr
+
+    ground.go()
+    ground.ok("resume", "cc73faf1")
+
+    after = load_state(str(ground.run_dir))[0]
+    assert (after.backend_port, after.frontend_port) == pair != (9161, 9261)
+    told = (ground.base / "ports").read_text().splitlines()
+    assert told == [f"{pair[0]} {pair[1]}"] * 3
