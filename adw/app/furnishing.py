@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from adw.errors import UsageError
 from adw.workspace import copying, updating
 from adw.workspace.registration import Place
-from adw.workspace.repository import base, base_branch
+from adw.workspace.repository import base, base_branch, submodules_line
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -39,12 +39,18 @@ def furnish(work: "Work", session: "Session", action: str) -> None:
         _tell(work, session, cut_off)
     if work.update_base:
         _tell(work, session, _update(work, place))
+    if action != "reused" and (line := submodules_line(path)):
+        _warn(work, session, line)
     names: Any = work.definition.config.get("copy")
     if names:
         lines = copying.bring(work.places.repo, place, names, fresh=action != "reused")
         for line in lines:
-            session.event("warning", {"detail": line})
-            work.host.say(f"warning: {line}")
+            _warn(work, session, line)
+
+
+def _warn(work: "Work", session: "Session", line: str) -> None:
+    session.event("warning", {"detail": line})
+    work.host.say(f"warning: {line}")
 
 
 def _update(work: "Work", place: Place) -> updating.Updated:

@@ -1,7 +1,7 @@
 """The program of `use: commit`: commits all that the run changed, once.
 
-Safe to be killed and started again at any instant: the trailer `ADW-Effect` in HEAD tells that
-the commit was made. The user's hooks, filters and signing count; a refusal of theirs fails the
+Safe to be killed and started again at any instant: it is an effect of the round, with parent and
+content in its key, and the trailer `ADW-Effect` in HEAD tells that the commit was made. The user's hooks, filters and signing count; a refusal of theirs fails the
 phase with git's own text and leaves the tree as it is. What came of it is left as `commit.json`
 among the attempt's artifacts, written after the commit stands, and anew by each attempt.
 """
@@ -12,17 +12,16 @@ import re
 import sys
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from adw.errors import AdwError, StoreError, UsageError
-from adw.phases.api import Context, write_result
-from adw.store import files
+from adw.phases.api import Context, intended, write_result
+from adw.store import effects, files
 from adw.workspace.copying import copied_into
 from adw.workspace.git import ask_git, failure, run_git
 from adw.workspace.worktree import inside
 
-# A later round with new work commits anew, since something is staged; one without finds this.
-_ROUND: Final = 1
 _SUBJECT_LIMIT: Final = 72  # characters
 _TITLE_LIMIT: Final = 4096  # characters looked at
 _DROPPED: Final = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, invisible, line breaks
@@ -65,16 +64,17 @@ def commit(context: Context) -> tuple[str, str]:
     before = tree.check().head or ""
     tree.mend_locks()
     run = _run_file(context.state_root)
-    effect = f"{context.adw_id}/{context.phase}/{_ROUND}"
-    _git(context, "add", "-A")
+    mark = f"{context.adw_id}/{context.phase}/{context.round}"
+    _git(context, "add", "-A", "--sparse")  # also what a phase made outside of a sparse checkout
     _unstage_copies(context)
-    if _anything_staged(context):
-        command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
-        _git(context, *_identity(context), *command, stdin=message(context, run, effect))
-        sha = tree.check().head or ""
+    staged = _anything_staged(context)
+    head = _tip(context)
+    if staged:
+        content = _git(context, "write-tree").decode().strip()
+        sha = _once(context, mark, replace(head, parent=before, tree=content), run, staged=True)
         return f"committed {sha[:12]} on {context.branch}", sha
-    shown = _git(context, "log", "-1", "--format=%(trailers:key=ADW-Effect,valueonly)", before)
-    if effect.encode() in shown.split(b"\n"):
+    if mark in head.marks:
+        _once(context, mark, head, run, staged=False)
         return f"already committed as {before[:12]} on {context.branch}", before
     count = _commits_since(context, str(run.get("base") or ""))
     if count:
@@ -83,6 +83,58 @@ def commit(context: Context) -> tuple[str, str]:
         detail="nothing to commit: the run changed no file",
         fix="let an earlier phase change something, or leave this phase out",
     )
+
+
+def _once(
+    context: Context, mark: str, wanted: "_Tip", run: Mapping[str, Any], *, staged: bool
+) -> str:
+    """Make the commit, or find that it was made: an effect whose key names parent and content.
+
+    Args:
+        context: The phase's environment.
+        mark: The trailer that tells whose commit it is.
+        wanted: Parent and content of the commit.
+        run: `run.json`.
+        staged: The content is in the index and not in HEAD.
+
+    Returns:
+        The commit's id.
+    """
+    text = message(context, run, mark)
+    key = f"commit-{wanted.parent[:12]}-{wanted.tree}"
+    named = intended(context, key, payload=text)
+    if staged:
+        effects.taken_back(named, "the branch does not have that commit any more")
+
+    def act() -> str:
+        command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
+        _git(context, *_identity(context), *command, stdin=text)
+        return _tip(context).sha
+
+    def look() -> str | None:
+        now = _tip(context)
+        return now.sha if (mark in now.marks and now.tree == wanted.tree) else None
+
+    return str(effects.perform(named, act, look).record["output"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tip:
+    """A commit: HEAD, or one that is to be made."""
+
+    sha: str
+    parent: str
+    """The first one; empty where there is none."""
+    tree: str
+    marks: tuple[str, ...]
+    """Values of its trailers `ADW-Effect`."""
+
+
+def _tip(context: Context) -> _Tip:
+    shown = "%H%n%P%n%T%n%(trailers:key=ADW-Effect,valueonly)"
+    text = _git(context, "log", "-1", f"--format={shown}").decode("utf-8", "replace")
+    sha, parents, tree, *marks = text.split("\n")
+    return _Tip(sha, parents.partition(" ")[0], tree, tuple(marks))
 
 
 def record(context: Context, sha: str) -> None:

@@ -65,6 +65,12 @@ def locate(start: str, *, agents_dir: str | None = None) -> Repository:
             path=start,
             fix="call adw from the checkout",
         )
+    if len(said) > len(query) + 1:
+        raise RepositoryError(
+            detail="the path of the repository has a line break in it",
+            path=start,
+            fix="move or rename the folder",
+        )
     common, git_dir, top = said[1:4]
     if git_dir == common:
         return Repository(top, common, said[4] if done.exit_code == 0 else None)
@@ -156,6 +162,23 @@ def base(repo: Repository, base_branch: str | None = None) -> str:
         detail=f"the base branch `{base_branch}` does not exist",
         path=repo.root,
         fix="set `base_branch` in adw.yaml to one of: git branch --all",
+    )
+
+
+def submodules_line(path: str) -> str | None:
+    """One line on the submodules of a new worktree, whose folders are empty; None without any."""
+    if not os.path.lexists(os.path.join(path, ".gitmodules")):
+        return None
+    args = ["config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"]
+    done = ask_git(args, path, kind="read")
+    found = done.stdout.decode("utf-8", "replace").split("\0")
+    names = [name for each in found if (name := each.partition("\n")[2])]
+    if not names:
+        return None
+    shown = ", ".join("".join(c if c.isprintable() else "?" for c in name) for name in names)
+    return (
+        f"submodules are not checked out in the worktree: {shown}; "
+        "`git submodule update --init` under `setup` in adw.yaml does that"
     )
 
 

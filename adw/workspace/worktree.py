@@ -161,7 +161,7 @@ class Worktree:
         head = self.check().head
         with rescue.throw_away(self._place) as env:
             room = os.path.dirname(env["GIT_INDEX_FILE"])
-            add = ["-c", "core.splitIndex=false", "add", "-A", "--ignore-errors"]
+            add = ["-c", "core.splitIndex=false", "add", "-A", "--sparse", "--ignore-errors"]
             done = ask_git(self._explicit(add), self.path, kind="read", timeout_s=None, env=env)
             if done.exit_code not in {0, 1, 128}:
                 raise failure(add, done)
