@@ -6,7 +6,12 @@ is loaded now is what every supervisor carries (docs/explanation/supervision.md)
 
 import sys
 
-_NEEDS_NURSERY = frozenset({("run",), ("resume",), ("cancel",), ("state", "set"), ("task", "add"), ("effect", "settle")})
+_NEEDS_NURSERY = frozenset(
+    {
+        ("run",), ("resume",), ("cancel",), ("rewind",),
+        ("state", "set"), ("task", "add"), ("effect", "settle"),
+    }
+)  # fmt: skip
 
 
 def main() -> int:

@@ -57,7 +57,7 @@ def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) 
     kept = tree.keep(f"{child}-before", copied(session))
     if kept is None:
         return Ground(head)
-    _tell(session, kept, start.phase, child)
+    tell(session, kept, start.phase, child)
     return Ground(head, kept.commit)
 
 
@@ -111,7 +111,7 @@ def after(session: "Session", live: Live, child: str, verdict: Verdict) -> None:
         session.event("warning", {"detail": detail}, stage=live.phase, child_id=child)
         return
     if kept is not None:
-        _tell(session, kept, live.phase, child)
+        tell(session, kept, live.phase, child)
 
 
 def copied(session: "Session") -> Sequence[str]:
@@ -159,11 +159,11 @@ def _reset(session: "Session", phase: str, child: str, failed: str, ground: Grou
     args = (f"{failed}-reset", copied(session), f"{failed}-after")
     found = tree.back_to(ground.head, ground.kept, *args)
     if found is not None:
-        _tell(session, found, phase, child)
+        tell(session, found, phase, child)
     slots = {"head": ground.head, "commit": ground.kept, "cause": "on_retry"}
     session.event("tree_reset", slots, stage=phase, child_id=child)
     if ground.kept:
-        _tell(session, tree.pin(f"{child}-before", ground.kept), phase, child)
+        tell(session, tree.pin(f"{child}-before", ground.kept), phase, child)
     return ground
 
 
@@ -174,10 +174,11 @@ def _resets(session: "Session", phase: str) -> bool:
 
 def _keep_old_head(session: "Session", phase: str, child: str, head: str) -> None:
     with contextlib.suppress(AdwError):  # an object that is gone cannot be kept
-        _tell(session, session.parts.worktree.pin(f"{child}-head", head), phase, child)
+        tell(session, session.parts.worktree.pin(f"{child}-head", head), phase, child)
 
 
-def _tell(session: "Session", kept: "Kept", phase: str, child: str) -> None:
+def tell(session: "Session", kept: "Kept", phase: str, child: str) -> None:
+    """Add the event of a tree that was kept."""
     slots = {"ref": kept.ref, "commit": kept.commit, "left_out": list(kept.left_out)}
     session.event("tree_kept", slots, stage=phase, child_id=child)
 

@@ -161,15 +161,16 @@ class Session:
         self.append(HistoryEntry(phase=phase, success=True, reason="skipped", ended_at=now))
         self.event("phase_skipped", {"reason": "when"}, stage=phase)
 
-    def record_mark(self, phase: str, reason: str = "resume") -> None:
+    def record_mark(self, phase: str, reason: str = "resume", commit: str | None = None) -> None:
         """Append a mark: this phase starts again, with fresh counts.
 
         Args:
             phase: Its name.
-            reason: For the history: `resume` (a person's word) or `worktree_gone`.
+            reason: For the history: `resume` (a person's word), `worktree_gone` or `rewind`.
+            commit: Where the branch is from then on, if it was moved.
         """
-        now = clock.stamp()
-        self.append(HistoryEntry(phase=phase, success=False, reason="invalidated", ended_at=now))
+        entry = HistoryEntry(phase=phase, success=False, reason="invalidated", commit=commit)
+        self.append(entry.model_copy(update={"ended_at": clock.stamp()}))
         self.event("phase_marked", {"reason": reason}, stage=phase)
 
     def record_cancel(self, now: float) -> None:

@@ -162,11 +162,12 @@ class Work:
         found = decide(self.definition.graph, fold, (), 0.0, _never)
         return found.closing == "succeeded"
 
-    def settle(self, left: str | None = None) -> None:
+    def settle(self, left: str | None = None, act: Callable[[Session], None] | None = None) -> None:
         """Apply what was asked of a run that nobody holds; nothing is started.
 
         Args:
             left: How the last sitting ended, where a person ended it; that is still so.
+            act: What else is to be done, before the commit; not done where the run is cancelled.
         """
         runs.complete_dirs(self.lock.run_dir)
         with self._opened() as (wishes, supervision):
@@ -175,6 +176,8 @@ class Work:
             if session.wish() == "cancel":
                 self._close(session, drive(session, supervision, clock.Clock(), wait=False))
                 return
+            if act is not None:
+                act(session)
             decision = session.decide(clock.Clock().now())
             session.commit(_nothing)
             session.publish(decision)

@@ -152,7 +152,7 @@ def back_to(
     if found.any or now != head:
         tree = _tree(place, found) if found.any else f"{now}^{{tree}}"
         if known is None or not _holds(place, known, now, tree):
-            free = _free(place, name)
+            free = free_name(place, name)
             kept_as = now
             if found.any or now is None:
                 kept_as = _commit(place, free, now, tree, found.left_out)
@@ -235,21 +235,25 @@ def _tree(place: Place, found: Changes) -> str:
         index = os.path.join(room, "index")
         with locks.storing(index):
             copy_index(place, index)
-        env = {"GIT_INDEX_FILE": index}
+        return write_tree(place, found, {"GIT_INDEX_FILE": index})
 
-        def git(*args: str, stdin: bytes | None = None) -> bytes:
-            words = explicit(place, [*_DURABLE, *_PLAIN, *args])
-            return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=env)
 
-        # A copy is mostly ignored: git would refuse a specification that names it.
-        named = (p.rstrip(b"/") for p in found.left_out if p not in found.staged_copies)
-        specs = [b":(top)", *(b":(top,exclude,literal)" + p for p in named)]
-        listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        git("add", "-A", "--sparse", *listed, stdin=b"\0".join(specs) + b"\0")
-        if found.staged_copies:
-            names = b"\0".join(found.staged_copies) + b"\0"
-            git("update-index", "--force-remove", "-z", "--stdin", stdin=names)
-        return git("write-tree").decode().strip()
+def write_tree(place: Place, found: Changes, env: Mapping[str, str]) -> str:
+    """Make a tree of all that is kept, in the index and object store that `env` names."""
+
+    def git(*args: str, stdin: bytes | None = None) -> bytes:
+        words = explicit(place, [*_DURABLE, *_PLAIN, *args])
+        return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=env)
+
+    # A copy is mostly ignored: git would refuse a specification that names it.
+    named = (p.rstrip(b"/") for p in found.left_out if p not in found.staged_copies)
+    specs = [b":(top)", *(b":(top,exclude,literal)" + p for p in named)]
+    listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
+    git("add", "-A", "--sparse", *listed, stdin=b"\0".join(specs) + b"\0")
+    if found.staged_copies:
+        names = b"\0".join(found.staged_copies) + b"\0"
+        git("update-index", "--force-remove", "-z", "--stdin", stdin=names)
+    return git("write-tree").decode().strip()
 
 
 def _commit(
@@ -277,7 +281,7 @@ def _holds(place: Place, name: str, head: str | None, tree: str) -> bool:
     return done.exit_code == 0 and found == wanted and head in commits
 
 
-def _free(place: Place, name: str) -> str:
+def free_name(place: Place, name: str) -> str:
     """A name that no ref of the run has yet."""
     args = ["for-each-ref", "--format=%(refname)", ref_of(place, "")]
     words = ["--git-dir", place.git_dir, *args]

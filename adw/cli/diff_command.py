@@ -1,0 +1,50 @@
+"""`adw diff`: what an attempt, or the whole run, changed in the worktree."""
+
+import os
+import sys
+
+import click
+
+from adw.cli.arguments import complete_phase, json_option, places_here, run_argument
+from adw.cli.output import escaped, print_json
+
+
+@click.command("diff")
+@run_argument
+@click.argument("attempt", metavar="[PHASE[-N]]", required=False, shell_complete=complete_phase)
+@click.option("--stat", is_flag=True, help="Only how much changed in which file.")
+@json_option
+def command(adw_id: str, attempt: str | None, *, stat: bool, as_json: bool) -> int:
+    """Show what an attempt of a phase changed; without one, what the run changed since its base.
+
+    PHASE is its latest attempt, PHASE-N that one.
+    Untracked files are in it, ignored ones are not. It can be applied with `git apply`.
+    """
+    from adw.app import rewinding
+
+    places = places_here()
+    run_dir = places.run_dir(adw_id)
+    span = rewinding.span(places, run_dir, attempt)
+    if as_json:
+        print_json(
+            {
+                "schema_version": 1,
+                "adw_id": os.path.basename(run_dir),
+                "phase": span.tried and span.tried.phase,
+                "attempt": span.tried and span.tried.attempt,
+                "from": span.old,
+                "to": span.new,
+                "files": [
+                    {"path": os.fsdecode(each.path), "status": each.status}
+                    for each in span.changed()
+                ],
+            }
+        )
+        return 0
+    data = span.patch(stat=stat)
+    if sys.stdout.isatty():  # no byte of a file may steer a terminal
+        sys.stdout.write(escaped(data.decode("utf-8", "backslashreplace"), keep="\n\t"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    return 0

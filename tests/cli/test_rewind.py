@@ -1,0 +1,143 @@
+"""`adw rewind`: tree and branch as they were before an attempt, and nothing lost."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from adw.store.history import read_history
+from adw.store.runs import open_run
+from tests.support.adw import Adw
+
+WORKFLOW = """schema_version: 1
+name: w
+phases:
+  plan: {run: [tools/plan]}
+  build: {needs: [plan], run: [tools/build]}
+  commit: {needs: [build], use: commit}
+"""
+TOOLS = {
+    "tools/plan": "#!/bin/sh\necho plan >plan.txt\n",
+    "tools/build": "#!/bin/sh\necho build >>work.txt\n",
+}
+
+
+@pytest.fixture
+def adw(tmp_path: Path) -> Adw:
+    adw = Adw(tmp_path, files=TOOLS).workflow("w", WORKFLOW)
+    adw.repo.write({"work.txt": "0\n", "adw.yaml": "ports: none\n", ".gitignore": "*.log\n"})
+    adw.issue(47, "Add it").repo.commit()
+    adw.run("run", "w", "47").ok()
+    return adw
+
+
+def tree(adw: Adw) -> Path:
+    (found,) = (adw.repo.path / "trees").iterdir()
+    return found
+
+
+def run_dir(adw: Adw) -> Path:
+    return adw.repo.path / "agents" / tree(adw).name
+
+
+def refs(adw: Adw) -> dict[str, str]:
+    names = adw.repo.git("for-each-ref", "--format=%(refname:lstrip=3) %(objectname)", "refs/adw/")
+    return dict(line.split() for line in names.splitlines())
+
+
+def test_tree_and_branch_go_back_and_the_phase_starts_again(adw: Adw) -> None:
+    (tree(adw) / "mine").write_text("mine\n")
+    (tree(adw) / "x.log").write_text("ignored\n")
+    committed = adw.repo.git("-C", str(tree(adw)), "rev-parse", "HEAD")
+    others = adw.repo.git("for-each-ref", "refs/heads/main"), adw.repo.git("status", "--porcelain")
+
+    adw.run("rewind", "@47", "build").stdout("""
+the worktree of run <id> is as it was before build-1
+  what was there: refs/adw/<id>/rewind-1
+  next: adw resume <id>
+""").stderr("").ok()
+
+    assert sorted(os.listdir(tree(adw))) == sorted(
+        [".git", ".gitignore", "adw.yaml", "issues", "plan.txt", "tools", "work.txt", "workflows",
+         "x.log"]
+    )  # fmt: skip
+    assert (tree(adw) / "work.txt").read_text() == "0\n"
+    assert adw.repo.git("-C", str(tree(adw)), "rev-parse", "HEAD") == adw.repo.head()
+    assert adw.repo.git("-C", str(tree(adw)), "status", "--porcelain") == "?? plan.txt"
+    kept = refs(adw)["rewind-1"]
+    assert adw.repo.git("rev-parse", f"{kept}^") == committed
+    assert adw.repo.git("show", f"{kept}:mine") == "mine"
+    assert (
+        adw.repo.git("for-each-ref", "refs/heads/main"),
+        adw.repo.git("status", "--porcelain"),
+    ) == others
+    status = adw.run("status", "@47", "--json").ok().json()
+    assert {p["phase"]: p["status"] for p in status["phases"]} == {
+        "plan": "done", "build": "pending", "commit": "pending",
+    }  # fmt: skip
+
+    adw.run("resume", "@47").ok()
+
+    assert (tree(adw) / "work.txt").read_text() == "0\nbuild\n"
+    assert adw.repo.git("-C", str(tree(adw)), "rev-list", "--count", "main..HEAD") == "1"
+    assert [p.name for p in (run_dir(adw) / "attempts").iterdir() if p.name[:4] == "plan"] == [
+        "plan-1"
+    ]
+
+
+def test_what_the_attempts_left_is_still_told_by_diff(adw: Adw) -> None:
+    before = {name: adw.run("diff", "@47", name).ok().raw_stdout for name in ("plan", "build")}
+
+    adw.run("rewind", "@47", "plan").ok()
+
+    assert {name: adw.run("diff", "@47", name).ok().raw_stdout for name in before} == before
+
+
+def test_rewound_twice_it_keeps_both(adw: Adw) -> None:
+    adw.run("rewind", "@47", "build-1").ok()
+    (tree(adw) / "more").write_text("more\n")
+    adw.run("rewind", "@47", "plan").ok()
+
+    assert adw.repo.git("show", f"{refs(adw)['rewind-2']}:more") == "more"
+    assert not (tree(adw) / "plan.txt").exists()
+    resets = [e for e in read_history(str(run_dir(adw))) if e["event"] == "tree_reset"]
+    assert [(e["child_id"], e["cause"]) for e in resets] == [
+        ("build-1", "rewind"), ("plan-1", "rewind"),
+    ]  # fmt: skip
+    adw.run("resume", "@47").ok()
+
+
+def test_a_run_that_is_held_is_refused(adw: Adw) -> None:
+    lock = open_run(str(run_dir(adw)))
+    try:
+        adw.run("rewind", "@47", "build").fails(5)
+    finally:
+        lock.close()
+    assert "rewind-1" not in refs(adw)
+
+
+def test_another_branch_is_not_moved(adw: Adw) -> None:
+    adw.repo.git("-C", str(tree(adw)), "switch", "--quiet", "-c", "mine")
+    before = (
+        adw.repo.git("for-each-ref", "refs/heads"),
+        (run_dir(adw) / "adw_state.json").read_text(),
+    )
+
+    told = adw.run("rewind", "@47", "build").fails(4)
+
+    assert "is on branch `mine`" in told.raw_stderr
+    assert (
+        adw.repo.git("for-each-ref", "refs/heads"),
+        (run_dir(adw) / "adw_state.json").read_text(),
+    ) == before
+
+
+def test_an_unknown_attempt_is_refused(adw: Adw) -> None:
+    adw.run("rewind", "@47", "build-9").stderr(
+        "error: unknown attempt `build-9`\n  hint: did you mean `build-1`?\n"
+    ).fails(2)
+
+
+def test_from_inside_a_phase_it_is_refused(adw: Adw) -> None:
+    name = run_dir(adw).name
+    adw.env(ADW_ID=name, ADW_CHILD="x-1", ADW_PHASE="x").run("rewind", name, "build").fails(2)
