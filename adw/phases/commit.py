@@ -18,9 +18,10 @@ from typing import Any, Final
 from adw.errors import AdwError, StoreError, UsageError
 from adw.phases.api import Context, intended, write_result
 from adw.store import effects, files
+from adw.store.effects import Effect
 from adw.workspace.copying import copied_into
-from adw.workspace.git import ask_git, failure, run_git
-from adw.workspace.worktree import inside
+from adw.workspace.git import ask_git, run_git
+from adw.workspace.worktree import Worktree, inside
 
 _SUBJECT_LIMIT: Final = 72  # characters
 _TITLE_LIMIT: Final = 4096  # characters looked at
@@ -67,14 +68,15 @@ def commit(context: Context) -> tuple[str, str]:
     mark = f"{context.adw_id}/{context.phase}/{context.round}"
     _git(context, "add", "-A", "--sparse")  # also what a phase made outside of a sparse checkout
     _unstage_copies(context)
-    staged = _anything_staged(context)
     head = _tip(context)
-    if staged:
-        content = _git(context, "write-tree").decode().strip()
-        sha = _once(context, mark, replace(head, parent=before, tree=content), run, staged=True)
+    content = _git(context, "write-tree").decode().strip()
+    if content != head.tree:
+        wanted = _Tip("", head.sha, content, (mark,))
+        effects.taken_back(_named(context, wanted), "the branch does not have that commit any more")
+        sha = _once(context, tree, message(context, run, mark), head, wanted)
         return f"committed {sha[:12]} on {context.branch}", sha
     if mark in head.marks:
-        _once(context, mark, head, run, staged=False)
+        _once(context, tree, message(context, run, mark), head, replace(head, marks=(mark,)))
         return f"already committed as {before[:12]} on {context.branch}", before
     count = _commits_since(context, str(run.get("base") or ""))
     if count:
@@ -85,37 +87,37 @@ def commit(context: Context) -> tuple[str, str]:
     )
 
 
-def _once(
-    context: Context, mark: str, wanted: "_Tip", run: Mapping[str, Any], *, staged: bool
-) -> str:
+def _once(context: Context, tree: Worktree, text: bytes, head: "_Tip", wanted: "_Tip") -> str:
     """Make the commit, or find that it was made: an effect whose key names parent and content.
 
     Args:
         context: The phase's environment.
-        mark: The trailer that tells whose commit it is.
-        wanted: Parent and content of the commit.
-        run: `run.json`.
-        staged: The content is in the index and not in HEAD.
+        tree: Its worktree.
+        text: The commit message.
+        head: HEAD as it is now.
+        wanted: Parent, content and mark of the commit.
 
     Returns:
         The commit's id.
     """
-    text = message(context, run, mark)
-    key = f"commit-{wanted.parent[:12]}-{wanted.tree}"
-    named = intended(context, key, payload=text)
-    if staged:
-        effects.taken_back(named, "the branch does not have that commit any more")
+    seen = [head]
 
     def act() -> str:
         command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
         _git(context, *_identity(context), *command, stdin=text)
-        return _tip(context).sha
+        return tree.check().head or ""
 
     def look() -> str | None:
-        now = _tip(context)
-        return now.sha if (mark in now.marks and now.tree == wanted.tree) else None
+        now = seen.pop() if seen else _tip(context)
+        ours = (now.parent, now.tree) == (wanted.parent, wanted.tree)
+        return now.sha if ours and wanted.marks[0] in now.marks else None
 
+    named = _named(context, wanted, text)
     return str(effects.perform(named, act, look).record["output"])
+
+
+def _named(context: Context, wanted: "_Tip", text: bytes = b"") -> Effect:
+    return intended(context, f"commit-{wanted.parent[:12]}-{wanted.tree}", payload=text)
 
 
 @dataclass(frozen=True, slots=True)

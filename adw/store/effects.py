@@ -274,6 +274,17 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
+def taken_back(effect: Effect, why: str) -> None:
+    """Forget a receipt whose effect is known to be there no more, so that it is done again."""
+    with _writing(effect.path):
+        if read_record(effect.path) is None:
+            return
+    with locked(effect.path):
+        record = read_record(effect.path)
+        if record is not None and record["state"] == "done":
+            _save(effect.path, {**record, "state": "not_done", "note": why})
+
+
 def write_settled(path: str, record: dict[str, Any], state: str) -> dict[str, Any]:
     """Record a person's word on an effect; call it while its lock is held.
 

@@ -80,9 +80,9 @@ class Killing:
     def points(self) -> list[Point]:
         """Of a run without a point: all that there are."""
         if self.process != "git":
-            return _points(self.process, self._trace)
+            return points_of(self.process, self._trace)
         traces = sorted(self._folder.glob("trace.*"), key=lambda path: int(path.suffix[1:]))
-        return [p for path in traces for p in _points(f"git-{path.suffix[1:]}", path)]
+        return [p for path in traces for p in points_of(f"git-{path.suffix[1:]}", path)]
 
     # --- how each process is reached --------------------------------------------------------
 
@@ -150,7 +150,7 @@ def _await_attached(tracer: Process) -> None:
     assert b"attached" in line, line
 
 
-def _points(process: str, trace: Path) -> list[Point]:
+def points_of(process: str, trace: Path) -> list[Point]:
     """All calls of a trace that change something, with their number among those of their name."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[tuple[str, str, int], Point] = {}

@@ -312,3 +312,65 @@ def test_case_C15_ten_runs_commit_at_once(repo: Repo, located: Repository, tmp_p
     assert [each.wait(50) for each in going] == [0] * 10
     found = {repo.git("show", f"b{n}:new.txt") for n in range(10)}
     assert found == {str(n) for n in range(10)}
+
+
+def receipts(state_root: Path) -> list[dict[str, Any]]:
+    paths = sorted((state_root / "effects").glob("*.json"))
+    found = [json.loads(path.read_bytes()) for path in paths]
+    return sorted(found, key=lambda each: str(each["intended_at"]))
+
+
+def test_the_commit_is_an_effect_with_a_receipt(
+    repo: Repo, made: Worktree, state_root: Path
+) -> None:
+    write(made)
+    before = repo.git("rev-parse", BRANCH)
+
+    run(made, state_root)
+
+    (found,) = receipts(state_root)
+    tree = repo.git("rev-parse", f"{BRANCH}^{{tree}}")
+    assert found["key"] == f"commit-{before[:12]}-{tree}"
+    assert (found["state"], found["output"]) == ("done", repo.git("rev-parse", BRANCH))
+
+
+def test_a_commit_whose_receipt_was_lost_is_found(
+    repo: Repo, made: Worktree, state_root: Path
+) -> None:
+    """Killed between commit and receipt: the trailer tells."""
+    write(made)
+    run(made, state_root)
+    (path,) = (state_root / "effects").glob("*.json")
+    found = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**found, "state": "intent", "output": None, "done_at": None}))
+
+    done = run(made, state_root)
+
+    assert done.stdout.startswith("already committed as ")
+    assert repo.git("rev-list", "--count", f"main..{BRANCH}") == "1"
+    (again,) = receipts(state_root)
+    assert (again["state"], again["output"]) == ("done", found["output"])
+
+
+def test_a_commit_that_was_taken_back_is_made_again(
+    repo: Repo, made: Worktree, state_root: Path
+) -> None:
+    """The receipt says done, and the branch says otherwise: as after `adw rewind`."""
+    write(made)
+    run(made, state_root)
+    repo.git("-C", made.path, "reset", "--quiet", "--mixed", "HEAD^")
+
+    done = run(made, state_root)
+
+    assert done.stdout.startswith("committed ")
+    assert repo.git("rev-list", "--count", f"main..{BRANCH}") == "1"
+    assert made.clean()
+
+
+def test_the_trailer_names_the_round(repo: Repo, made: Worktree, state_root: Path) -> None:
+    write(made)
+    env = {**phase_env(made, state_root, run=RUN), "ADW_ROUND": "3"}
+
+    subprocess.run([sys.executable, "-I", "-m", "adw.phases.commit"], env=env, check=True)
+
+    assert f"ADW-Effect: {ADW_ID}/commit/3\n" in body(repo)
