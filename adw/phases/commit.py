@@ -208,14 +208,6 @@ def _unstage_copies(context: Context) -> None:
         _git(context, *words, stdin=b"\0".join(paths) + b"\0")
 
 
-def _anything_staged(context: Context) -> bool:
-    args = ["diff", "--cached", "--quiet", "--no-ext-diff"]
-    done = ask_git(args, context.worktree, kind="read", env=_fenced(context))
-    if done.exit_code not in {0, 1}:
-        raise failure(args, done)
-    return done.exit_code == 1
-
-
 def _identity(context: Context) -> list[str]:
     """Settings that stand in for an identity which the user has not configured."""
     args = ["config", "--name-only", "--get-regexp", r"^user\.(name|email)$"]
