@@ -16,6 +16,7 @@ from typing import Final
 
 from adw import log
 from adw.core.interfaces import Kept
+from adw.errors import GitError
 from adw.store import files
 from adw.workspace import locks, mending, registration
 from adw.workspace.git import ask_git, run_git
@@ -24,6 +25,8 @@ from adw.workspace.registration import Place
 LIMIT_BYTES: Final = 100 << 20
 """Larger untracked files are left out, and left in place by `back_to`."""
 LOCK_WAIT_S: Final = 120.0
+ADD_TRIES: Final = 5
+"""git refuses a file that goes away or changes while it is added, whoever does that."""
 _INDEX_LIMIT: Final = 1 << 30
 _WHO: Final = {
     f"GIT_{role}_{field}": value
@@ -248,8 +251,14 @@ def write_tree(place: Place, found: Changes, env: Mapping[str, str]) -> str:
     # A copy is mostly ignored: git would refuse a specification that names it.
     named = (p.rstrip(b"/") for p in found.left_out if p not in found.staged_copies)
     specs = [b":(top)", *(b":(top,exclude,literal)" + p for p in named)]
-    listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    git("add", "-A", "--sparse", *listed, stdin=b"\0".join(specs) + b"\0")
+    words = ("add", "-A", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
+    for left in reversed(range(ADD_TRIES)):
+        try:
+            git(*words, stdin=b"\0".join(specs) + b"\0")
+            break
+        except GitError:
+            if not left:
+                raise
     if found.staged_copies:
         names = b"\0".join(found.staged_copies) + b"\0"
         git("update-index", "--force-remove", "-z", "--stdin", stdin=names)
