@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.conftest import MakeGround, swept
 from tests.faults.test_hostile_outputs import CANARY, EXCHANGES, TRAPS, exchanging, holding
-from tests.support.ground import WAIT, Ground, phase
+from tests.support.ground import WAIT, Done, Ground, phase
 
 BIND = f"rm -f sock; {sys.executable} -IS -c 'import socket; socket.socket(1).bind(\"sock\")'"
 MORE: dict[str, tuple[str, dict[str, Any], str, str]] = {
@@ -89,7 +89,8 @@ def test_case_H19_a_process_beside_the_run_that_exchanges_outputs_gets_nothing_i
 
     with exchanging(ground.repo.path / "trees" / ground.adw_id, outside, how):
         ground.go()
-        assert run.wait(30) == 0
+        done = Done.of(run)
+        assert done.exit_code == 0, done.told()
 
     ends = ground.entries()[1:]
     good = {name for name, _, success, _ in ends if success}
