@@ -153,12 +153,13 @@ def unregister(place: Place) -> str:
 
 def stale_locks(place: Place) -> list[str]:
     """The lock files that a killed git of this run may have left, as far as they exist."""
-    names = [
-        os.path.join(place.admin, "index.lock"),
-        os.path.join(place.admin, "HEAD.lock"),
-        place.ref_file + ".lock",
-    ]
-    return [name for name in names if os.path.lexists(name)]
+    names = []
+    with contextlib.suppress(OSError):
+        # index, HEAD, ORIG_HEAD, MERGE_HEAD …: whatever lies in the worktree's own git directory
+        names = [name for name in sorted(os.listdir(place.admin)) if name.endswith(".lock")]
+    found = [os.path.join(place.admin, name) for name in names]
+    ref = place.ref_file + ".lock"
+    return [*found, ref] if os.path.lexists(ref) else found
 
 
 def remove_stale_locks(place: Place) -> list[str]:

@@ -220,7 +220,7 @@ class Worktree:
     def mend_locks(self) -> list[str]:
         """Remove lock files that a killed git of this run left.
 
-        Only `index.lock` and `HEAD.lock` of this worktree and the lock of the run's own branch.
+        Only those of this worktree's own git directory and the lock of the run's own branch.
         The caller holds the run's lock and knows that no process of the run lives; a git that
         anybody else runs in the worktree is looked for, and then nothing is removed.
 
