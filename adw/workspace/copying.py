@@ -61,7 +61,12 @@ def bring(repo: Repository, place: Place, names: Sequence[str], *, fresh: bool) 
     """
     note = _Note() if fresh else _read_note(place)
     wanted = dict.fromkeys(posixpath.normpath(name) for name in names)
-    wanted_now = [n for n in wanted if n not in note.names or not _there(place, n)]
+    wanted_now = [
+        n
+        for n in wanted
+        if n not in note.names
+        or (not _there(place, n) and os.path.lexists(os.path.join(repo.root, n)))
+    ]
     if not wanted_now:
         return []
     told: list[str] = []

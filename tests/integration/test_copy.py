@@ -95,71 +95,6 @@ def test_case_C17_a_path_out_of_the_repository_is_refused_before_anything_is_mad
     assert not ground.agents.exists()
 
 
-def test_case_C17_a_link_out_of_the_repository_is_not_followed(ground: Ground) -> None:
-    outside = ground.base / "outside"
-    outside.write_text("secret\n")
-    (ground.repo.path / "config/local/link").symlink_to(outside)
-
-    ground.ok("run", "w", "47")
-
-    assert not os.path.lexists(tree(ground) / "config/local/link")
-    assert "`config/local/link` leads out of the repository: not copied" in warnings(ground)
-
-
-def test_case_C17_a_tracked_file_is_not_overwritten(ground: Ground) -> None:
-    ground.repo.git("add", "-f", ".env")
-    ground.repo.commit("track it")
-    ground.repo.write({".env": "TOKEN=changed\n", "config/local/kept": "old\n"})
-
-    ground.ok("run", "w", "47")
-
-    assert (tree(ground) / ".env").read_text() == "TOKEN=1\n"
-
-
-def test_a_file_that_the_project_does_not_ignore_is_hidden_from_git_before_it_is_there(
-    ground: Ground,
-) -> None:
-    ground.repo.write({"plain [1].env": "p\n", "new/a": "a\n", "new/b": "b\n", "a b/own": "o\n"})
-    names = ["plain [1].env", "new", "a b/"]
-    config = json.loads((ground.repo.path / "adw.yaml").read_text())
-    ground.repo.write({"adw.yaml": json.dumps({**config, "copy": names, "env": {**config["env"]}})})
-    ground.repo.write({".env": "x"})
-    ground.repo.write({"workflows/w.yaml": json.dumps({**workflow(), "name": "w"})})
-
-    ground.ok("run", "w", "47")
-
-    found = tree(ground)
-    assert [(found / each).exists() for each in ("plain [1].env", "new/a", "a b/own")] == [True] * 3
-    assert committed(ground).count("built") == 1
-    assert not {"plain [1].env", "new/a", "new/b", "a b/own"} & set(committed(ground))
-    assert set(warnings(ground)) == {
-        f"`{name}` is not ignored by git: adw hides it in info/exclude"
-        for name in ("plain [1].env", "new", "a b")
-    }
-    lines = (ground.repo.path / ".git/info/exclude").read_text().splitlines()
-    assert {r"/plain\ \[1].env", "/new/", r"/a\ b/own"} <= set(lines)
-
-
-def workflow() -> dict[str, object]:
-    phases = {name: each for name, each in PHASES.items() if name != "look"}
-    phases["build"] = phase("echo b >built; echo n >'a b/made'; git add -A")
-    return {"schema_version": 1, "phases": phases}
-
-
-def test_a_file_that_git_is_told_to_take_is_not_copied(ground: Ground) -> None:
-    ground.repo.commit("take it", {".gitignore": IGNORED + "!.env\n"})
-    ground.repo.write({"workflows/w.yaml": json.dumps({**workflow(), "name": "w"})})
-    ground.repo.git("rm", "-q", "--cached", ".env", check=False)
-    ground.repo.commit("without", {".gitignore": IGNORED + "!.env\n"})
-    ground.repo.git("rm", "-q", "--cached", ".env")
-    ground.repo.git("commit", "-q", "-m", "out")
-
-    ground.ok("run", "w", "47")
-
-    assert not (tree(ground) / ".env").exists()
-    assert "`.env` is not copied: git does not ignore it" in warnings(ground)
-
-
 def test_what_is_missing_at_a_resume_comes_back_and_what_is_there_stays(ground: Ground) -> None:
     ground.ok("run", "w", "47", "--until", "build")
     found = tree(ground)
@@ -179,20 +114,3 @@ def test_a_worktree_made_again_has_them_again(ground: Ground) -> None:
     ground.ok("run", "w", "47", "--adw-id", ground.adw_id)
 
     assert (tree(ground) / "config/local/db.ini").exists()
-
-
-def test_a_folder_that_became_a_link_in_the_worktree_gets_no_copy(ground: Ground) -> None:
-    outside = ground.base / "outside"
-    outside.mkdir()
-    ground.repo.git("rm", "-q", "-r", "config/a.ini")
-    shutil.rmtree(ground.repo.path / "config")
-    (ground.repo.path / "config").symlink_to(outside)
-    ground.repo.commit("link")
-    (ground.repo.path / "config").unlink()
-    ground.repo.write({"config/local/db.ini": "d\n"})
-
-    ground.ok("run", "w", "47")
-
-    assert list(outside.iterdir()) == []
-    line = "`config/local/db.ini` is not copied: `config` is no folder there"
-    assert line in warnings(ground)

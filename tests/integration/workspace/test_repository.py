@@ -153,7 +153,7 @@ def test_the_base_branch_is_local_or_of_a_remote_and_never_an_expression(
             base(located, name)
 
 
-def test_the_base_is_configured_or_that_of_the_remote_or_what_is_checked_out(
+def test_case_C14_the_base_is_configured_or_that_of_the_remote_or_what_is_checked_out(
     repo: Repo, located: Repository, tmp_path: Path
 ) -> None:
     clone = Repo(tmp_path / "clone")
