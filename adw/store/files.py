@@ -258,18 +258,21 @@ def make_dirs(path: str, *, mode: int = 0o700) -> None:
 
 def sync_dir(path: str) -> None:
     """Make the entries of a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _sync(path, os.O_DIRECTORY)
 
 
 def sync_file(path: str) -> None:
     """Make a file's content durable."""
-    fd = os.open(path, os.O_RDONLY | _CLOEXEC)
+    _sync(path, os.O_NOFOLLOW)
+
+
+def _sync(path: str, flag: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
     try:
         os.fsync(fd)
+    except OSError as error:
+        error.filename = path
+        raise
     finally:
         os.close(fd)
 
@@ -304,11 +307,8 @@ def link(source: str, target: str) -> None:
 
 def unlink(path: str, *, missing_ok: bool = True) -> None:
     """Remove a file."""
-    try:
+    with contextlib.suppress(*(FileNotFoundError,) * missing_ok):
         os.unlink(path)
-    except FileNotFoundError:
-        if not missing_ok:
-            raise
 
 
 def remove_tree(path: str) -> None:
