@@ -156,6 +156,8 @@ def test_case_H7_finished_work_survives_its_delivery_which_alone_is_repeated(
     assert ground.entries()[-1] == ("deliver", 1, False, reason)
     tree = ground.repo.path / "trees" / ground.adw_id
     whole = (tree / "huge.txt").read_bytes()
+    kept = f"refs/adw/{ground.adw_id}/deliver-1-after"
+    assert ground.repo.git("show", f"{kept}:huge.txt").encode() + b"\n" == whole
     assert whole.count(b"\n") == LINES
     assert len(whole) > 1 << 20
     entry = manifest(ground)["model"]
