@@ -15,6 +15,7 @@ from adw.app.places import Places
 from adw.app.restoring import last_good
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
 from adw.store import attempts, files, requests, runs
+from adw.workspace.removing import ASIDE
 
 SCHEMA_VERSION: Final = 1
 _EVIDENCE: Final = ("adw_state.tampered.", "adw_state.damaged.", "task_history.jsonl.torn.")
@@ -111,6 +112,10 @@ def _around_runs(places: Places) -> Iterator[Finding]:
     trees = os.path.join(places.repo.root, "trees")
     for name in _names(trees):
         path = os.path.join(trees, name)
+        if name.startswith(ASIDE):
+            detail, hint = "what a removal that was cut short left", "adw gc removes it"
+            yield Finding("leftover", None, path, detail, hint)
+            continue
         run_dir = os.path.join(places.agents_dir, name)
         if os.path.isdir(path) and not os.path.lexists(run_dir) and name not in copied:
             hint = f"look what is in it, then: git worktree remove {shlex.quote(path)}"

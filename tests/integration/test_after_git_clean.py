@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_json_and_short_names(ground: Ground) -> None:
     every = json.loads(ground.ok("doctor", "--restore", "--all", "--json").stdout)
     nothing = ground.ok("doctor", "--restore", "--all")
 
-    more = {"restored": True, "evidence": None, "filled": []}
+    more: dict[str, Any] = {"restored": True, "evidence": None, "filled": []}
     run = {"adw_id": adw_id, **more, "lost": ["logs and packets of 3 attempts"]}
     assert one == again == {"schema_version": 1, **run}
     assert every == {"schema_version": 1, "runs": [run]}
