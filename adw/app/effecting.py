@@ -1,5 +1,6 @@
 """Effects as the command line and the orchestrator see them: done by a command, listed, settled."""
 
+import errno
 import hashlib
 import os
 import re
@@ -85,6 +86,8 @@ def _run(argv: Sequence[str]) -> tuple[int, str]:
     """
     reader, writer = os.pipe()
     try:
+        if not argv[0]:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         actions = [(os.POSIX_SPAWN_DUP2, writer, 1)]
         # Python ignores these two, which no command expects.
         usual = (signal.SIGPIPE, signal.SIGXFSZ)

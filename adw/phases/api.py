@@ -186,11 +186,9 @@ def intended(context: Context, key: str, *, once: bool = False, payload: bytes =
         UsageError: No key that can be used.
     """
     if not 0 < len(key) <= _KEY_CHARS or not key.isprintable() or key != key.strip():
-        raise UsageError(
-            detail=f"`{key[:_KEY_CHARS]}` is no key of an effect: 1 to {_KEY_CHARS} printable"
-            " characters are expected",
-            fix=None,
-        )
+        shown = key[:_KEY_CHARS].encode("unicode_escape").decode()
+        detail = f"`{shown}` is no key of an effect: 1 to {_KEY_CHARS} printable characters"
+        raise UsageError(detail=f"{detail} are expected", fix=None)
     if once and re.match(r"[0-9]+/", key):  # would be the key of a phase named `run`
         raise UsageError(
             detail=f"the key `{key}` of an effect begins with a number and `/`", fix=None

@@ -205,7 +205,7 @@ def _unknown(effect: Effect, record: dict[str, Any], why: str) -> None:
 def _receipt(path: str, record: dict[str, Any], output: str, note: str | None) -> dict[str, Any]:
     data = output.encode("utf-8", "replace")
     if len(data) > OUTPUT_BYTES:
-        note = f"the output had {len(data)} bytes, its first {OUTPUT_BYTES} are kept"
+        note = f"the output had more than {OUTPUT_BYTES} bytes, only these are kept"
         data = data[:OUTPUT_BYTES]
     text = data.decode("utf-8", "ignore")
     done = {**record, "state": "done", "done_at": clock.stamp(), "output": text, "note": note}
