@@ -24,7 +24,7 @@ SEED: Final = 20261130
 CALLS: Final = (*CHANGING, "connect", "recvfrom", "wait4")
 PROGRAM: Final = str(Path(__file__).with_name("effect_phase.py"))
 POST: Final = ("sh", "-c", 'echo "$ADW_ID/$ADW_PHASE/$ADW_ROUND" >> "$OUTSIDE"')
-LOOK: Final = 'grep -sqx "$ADW_ID/$ADW_PHASE/$ADW_ROUND" "$OUTSIDE"'
+LOOK: Final = 'test -e "$OUTSIDE" && grep -qx "$ADW_ID/$ADW_PHASE/$ADW_ROUND" "$OUTSIDE"'
 EXIT: Final = 79
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.documents import files_of, row_of
-from tests.support.ground import Ground, phase
+from tests.support.ground import WAIT, Done, Ground, phase
+from tests.support.wait import until
 
 ADW = f'"{sys.executable}" -m adw'
 POST = """sh -c 'echo "$ADW_CHILD" >> "$GROUND/posted"; echo posted by "$ADW_CHILD"'"""
@@ -108,14 +109,6 @@ if [ -e "$GROUND/well" ]; then echo y >> "$GROUND/posted"; else
 echo x >> "$GROUND/posted"; exit 1; fi'"""
 
 
-def held(ground: Ground, *, ignoring: bool = False) -> None:
-    """Have a run held, since nobody can tell."""
-    done = ground.adw("run", "w", "47")
-    assert done.exit_code == 6, done.told()
-    expected = [("ship", 1, False, "exit"), ("ship", 2, False, "effect_unknown")]
-    assert ground.entries() == (expected[1:] if ignoring else expected)
-
-
 @pytest.mark.parametrize(("word", "outside"), [("--done", ["x"]), ("--not-done", ["x", "y"])])
 def test_without_a_look_up_the_run_is_held_until_a_person_settles_it(
     tmp_path: Path, grounds: list[Ground], word: str, outside: list[str]
@@ -126,7 +119,9 @@ def test_without_a_look_up_the_run_is_held_until_a_person_settles_it(
     }
     ground = Ground(tmp_path / "g", phases)
     grounds.append(ground)
-    held(ground)
+    done = ground.adw("run", "w", "47")
+    assert done.exit_code == 6, done.told()
+    assert ground.entries() == [("ship", 1, False, "exit"), ("ship", 2, False, "effect_unknown")]
     adw_id = ground.adw_id
     (ground.base / "well").touch()
     command = f"adw effect settle {adw_id} deploy --done (or --not-done)"
@@ -186,3 +181,28 @@ def test_what_cannot_be_settled_is_refused(tmp_path: Path, grounds: list[Ground]
     assert told("comment", "--done", "--not-done") == (
         "error: one of `--done` and `--not-done` is expected"
     )
+
+
+def test_the_holder_settles_what_is_asked_of_it(tmp_path: Path, grounds: list[Ground]) -> None:
+    """A phase is held by its effect while another one of the run still works."""
+    phases = {
+        "work": phase(WAIT, writes=False),
+        "ship": phase(UNSURE, writes=False, retry={"attempts": 3}),
+    }
+    ground = Ground(tmp_path / "g", {**phases})
+    grounds.append(ground)
+    run = ground.start("run", "w", "47")
+    until(
+        lambda: ground.ids() and ground.entries()[-1:] == [("ship", 2, False, "effect_unknown")],
+        what="the held phase",
+    )
+
+    said = ground.ok("effect", "settle", ground.adw_id, "deploy", "--done").stdout
+
+    assert "is settled as done" in said
+    assert run.poll() is None
+    ground.go()
+    assert Done.of(run).exit_code == 6
+    ground.ok("resume", ground.adw_id)
+    assert posted(ground) == ["x"]
+    assert len(ground.events("effect_settled")) == 1
