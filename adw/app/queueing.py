@@ -88,9 +88,8 @@ class Place:
                 found = queue.advance(self._host_dir, self._ticket, runs.alive)
             else:
                 found = queue.enter(self._host_dir, self._ticket, runs.alive, working=working)
-        except OSError as error:
-            path, reason = error.filename or self._host_dir, error.strerror or str(error)
-            raise StoreError(path=path, reason=reason, fix=_FIX) from error
+        except StoreError as error:
+            raise error.with_fields(fix=_FIX) from error
         self._entered = True
         self.admitted = found.position == 0
         return found

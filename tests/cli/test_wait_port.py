@@ -52,14 +52,18 @@ def ended() -> Iterator[list[Ground]]:
         ground.end()
 
 
-@pytest.mark.parametrize("serve", [SERVE, CLEAN], ids=["as a child", "without its environment"])
+@pytest.mark.parametrize(
+    ("serve", "without"),
+    [(SERVE, ""), (CLEAN, "cgroup")],
+    ids=["as a child", "without its environment, no control groups"],
+)
 def test_case_D8_a_server_of_the_phase_is_waited_for_and_ends_with_it(
-    tmp_path: Path, ended: list[Ground], serve: str
+    tmp_path: Path, ended: list[Ground], serve: str, without: str
 ) -> None:
     ground = made(tmp_path, serve + ASK)
     ended.append(ground)
 
-    ground.ok("run", "w", "47")
+    ground.ok("run", "w", "47", ADW_DISABLE=without)
 
     server = ground.pid("server")
     port = load_state(str(ground.run_dir))[0].backend_port
