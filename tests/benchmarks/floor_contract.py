@@ -12,7 +12,8 @@ A nursery is forked first; it forks supervisors, which are used again. For each 
 
 What ended together shares one commit; history entries are kept encoded. Left out is all that a
 real engine does beyond: deciding, output, limits, results, views. WORKTREE is `-`, or a worktree
-whose files that name repository, branch and commit are read before and after each phase.
+whose files that name repository, branch and commit are read before and after each phase; before
+it, one `git status` tells that the tree is clean.
 """
 
 import array
@@ -164,6 +165,7 @@ class Orchestrator:
     def launch(self, name: str) -> None:
         """Write the packet, take its lock, hand it over."""
         self.check()
+        self.clean()
         child, attempt = f"{self.root}/children/{name}", f"{self.root}/attempts/{name}"
         os.mkdir(child, 0o700)
         os.mkdir(attempt, 0o700)
@@ -232,6 +234,19 @@ class Orchestrator:
         common = os.path.join(admin, text(f"{admin}/commondir"))
         branch = text(f"{admin}/HEAD").removeprefix("ref: ")
         assert len(text(f"{common}/{branch}")) >= 40
+
+    def clean(self) -> None:
+        """Ask git whether anything is modified or untracked."""
+        if self.worktree == "-":
+            return
+        reader, writer = os.pipe()
+        command = ["git", "-C", self.worktree, "status", "--porcelain=v2", "-z", "-uall"]
+        actions = [(os.POSIX_SPAWN_DUP2, writer, 1)]
+        pid = os.posix_spawnp("git", command, os.environ, file_actions=actions)
+        os.close(writer)
+        with open(reader, "rb") as answer:
+            assert answer.read() == b""
+        os.waitpid(pid, 0)
 
 
 def text(path: str) -> str:
