@@ -14,7 +14,7 @@ from adw.app.effecting import Choice, settlement, words_on
 from adw.app.places import Places, refuse_inside
 from adw.app.wishes import SETTABLE
 from adw.errors import BusyError, CancelFailed, StoreError, UnknownName, UsageError, suggestion
-from adw.store import requests, runs
+from adw.store import files, requests, runs
 from adw.store.state import StateFile, load_state
 
 PATIENCE_S: Final = 10.0  # then the request is said to be recorded, not yet applied
@@ -115,7 +115,7 @@ def add_to_task(places: Places, run_dir: str, phase: str, data: bytes, host: Any
         raise UnknownName(kind="phase", name=phase, suggestion=hint, reason=None)
     fields = {"phase": phase, "text": _text(data)}
     said = _applied_or_recorded(places, run_dir, ("task_add", fields), "task add", host)
-    return said if said != APPLIED else _heard(run_dir, phase)
+    return said if said != APPLIED else _heard(run_dir, phase, fields["text"])
 
 
 def settle_effect(places: Places, run_dir: str, choice: Choice, host: Any) -> str:
@@ -159,16 +159,28 @@ def _text(data: bytes) -> str:
     return text
 
 
-def _heard(run_dir: str, phase: str) -> str:
+def _heard(run_dir: str, phase: str, text: str) -> str:
     """Who reads what was added to a task."""
     found = next((each for each in _phases(run_dir) if each["phase"] == phase), None)
     if found is not None and found["status"] == "running" and found["attempts"]:
         last = found["attempts"][-1]
         if last["success"] is None:
-            return f"added to the task of {last['child_id']}, which is running"
+            child = last["child_id"]
+            if _has(run_dir, child, text):
+                return f"added to the task of {child}, which is running"
+            return f"added for the attempts after {child}, which did away with its TASK.md"
     if found is not None and found["status"] in {"done", "skipped", "excused"}:
         return f"added; phase `{phase}` is {found['status']}, so it counts when it runs again"
     return f"added; the next attempt of `{phase}` has it in its task"
+
+
+def _has(run_dir: str, child: str, text: str) -> bool:
+    """Whether the TASK.md of an attempt has these words."""
+    try:
+        data = files.read(os.path.join(run_dir, "children", child, "TASK.md"))
+    except OSError:
+        return False
+    return text.rstrip().encode("utf-8", "backslashreplace") in data
 
 
 def _phases(run_dir: str) -> list[dict[str, Any]]:

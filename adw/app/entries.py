@@ -12,6 +12,7 @@ from adw.core.decide import Live
 from adw.core.interfaces import ExitRecord
 from adw.core.outcome import Verdict
 from adw.model.state import HistoryEntry
+from adw.store import attempts
 
 
 def entry_of(
@@ -107,8 +108,8 @@ def report_of(
     Returns:
         None where the attempt has no folder, as it was never launched.
     """
-    folder = os.path.join(run_dir, "children", child)
-    if not os.path.isdir(folder):
+    folder = attempts.child_dir(run_dir, child)
+    if folder is None:
         return None
     names = (f"attempts/{child}/{name}.log" for name in ("stdout", "stderr"))
     logs = [name for name in names if os.path.exists(os.path.join(run_dir, name))]

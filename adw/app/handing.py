@@ -39,6 +39,10 @@ class NoWorktree(Refused):
     reason = "workspace"
 
 
+class NoPacket(Exception):
+    """A living attempt has no TASK.md any more that could be added to; says so in one line."""
+
+
 class NoSecret(Refused):
     """A secret that the phase names is not set."""
 
@@ -176,7 +180,11 @@ def add_to_task(session: "Session", request: str, phase: str, text: str, *, told
     child, digest = "", None
     if phase in session.graph.phases:  # else of a workflow that the run has left
         child = child_id(phase, session.fold.attempt(phase) + 1)
-        digest = append_to_task(session.run_dir, child, request, text)
+        try:
+            digest = append_to_task(session.run_dir, child, request, text)
+        except NoPacket as error:
+            detail = f"`{request}` is in the tasks of later attempts only: {error}"
+            session.event("warning", {"detail": detail}, stage=phase, child_id=child)
     if told:
         return
     slots = {"request": request, "size_bytes": len(text.encode("utf-8", "backslashreplace"))}
@@ -189,16 +197,25 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
     """Add a clarification to the packet of a living attempt, in one replace.
 
     Returns:
-        SHA-256 of the new TASK.md; None where there is no such packet.
+        SHA-256 of the new TASK.md; None where there is no such attempt.
 
     Raises:
+        NoPacket: The attempt did away with its TASK.md.
         StoreError: It could not be replaced.
     """
-    path = os.path.join(run_dir, "children", child, "TASK.md")
+    if not os.path.isdir(os.path.join(run_dir, "attempts", child)):
+        return None
+    folder = attempts.child_dir(run_dir, child)
+    if folder is None:
+        message = f"the folder of `{child}` is gone"
+        raise NoPacket(message)
+    path = os.path.join(folder, "TASK.md")
     try:
-        data = files.read_if_exists(path, limit=TASK_LIMIT)
-        if data is None:
-            return None
+        data = files.read(path, limit=TASK_LIMIT)
+    except OSError as error:
+        message = f"TASK.md of `{child}` cannot be read: {error.strerror or error}"
+        raise NoPacket(message) from error
+    try:
         head = addendum_head(request).encode()
         if head not in data.split(b"\n"):
             data = data + b"\n" + addendum(request, text).encode("utf-8", "backslashreplace")

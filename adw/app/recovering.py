@@ -117,8 +117,8 @@ def _correct(session: "Session") -> None:
 def _report(session: "Session", entry: HistoryEntry) -> None:
     """Have a child's RESPONSE.md written where it is missing."""
     child = child_id(entry.phase, entry.attempt)
-    folder = os.path.join(session.run_dir, "children", child)
-    if os.path.lexists(os.path.join(folder, "RESPONSE.md")) or not os.path.isdir(folder):
+    folder = attempts.child_dir(session.run_dir, child)
+    if folder is None or os.path.lexists(os.path.join(folder, "RESPONSE.md")):
         return
     files.sweep(folder)
     session.respond(entry, child, _verdict(entry, _lines(session, child)))

@@ -234,6 +234,12 @@ def split(child_id: str) -> tuple[str, int]:
     return phase, int(number) if number.isdigit() else 0
 
 
+def child_dir(run_dir: str, child_id: str) -> str | None:
+    """The folder of an attempt's child; None where it is gone, or a link leads elsewhere."""
+    path = os.path.join(run_dir, "children", child_id)
+    return path if os.path.isdir(path) and not os.path.islink(path) else None
+
+
 def remove(run_dir: str, child_id: str) -> None:
     """Remove a packet that never became an attempt."""
     for kind in ("children", "attempts"):

@@ -359,3 +359,54 @@ def test_what_is_wrong_with_a_result_is_named(make_ground: MakeGround) -> None:
     done = ground.adw("run", "w", "47")
 
     assert "exit code 77, and result.json: unknown key `blocker.kind`" in done.stdout
+
+
+# --- a phase that does away with its packet ------------------------------------------------
+
+AWAY = {
+    "a FIFO": 'rm "$ADW_TASK"; mkfifo "$ADW_TASK"',
+    "a directory": 'rm "$ADW_TASK"; mkdir "$ADW_TASK"',
+    "a giant": 'truncate -s 70M "$ADW_TASK"',
+    "nothing": 'rm "$ADW_TASK"',
+    "no folder": 'rm -rf "$ADW_STATE_ROOT/children/$ADW_CHILD"',
+}
+
+
+@pytest.mark.parametrize("name", swept(AWAY, "a FIFO"))
+def test_a_clarification_for_a_phase_without_its_task_is_kept_for_later_attempts(
+    make_ground: MakeGround, tmp_path: Path, name: str
+) -> None:
+    """FS-7: it stopped the run, and each resume after it."""
+    ground = make_ground({"build": phase(f"{AWAY[name]}; {WAIT}")})
+    (tmp_path / "text").write_text("Use tabs.\n")
+    process = ground.start("run", "w", "47")
+    ground.pid()
+
+    told = ground.ok("task", "add", ground.adw_id, "build", "--file", str(tmp_path / "text"))
+    ground.go()
+
+    assert process.wait(20) == 0, process.communicate()
+    assert told.stdout == "added for the attempts after build-1, which did away with its TASK.md\n"
+    [event] = ground.events("task_added")
+    assert event["child_id"] is None
+    [warning] = ground.events("warning")
+    assert "is in the tasks of later attempts only" in warning["detail"]
+    ground.ok("resume", ground.adw_id, "--from", "build")
+    assert ground.events("packet_written")[-1]["child_id"] == "build-2"
+
+
+def test_a_link_in_place_of_a_childs_folder_leads_no_report_outside(
+    make_ground: MakeGround, tmp_path: Path
+) -> None:
+    """H18: RESPONSE.md was written there, and what looked temporary removed."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / ".draft.tmp").write_text("precious")
+    child = '"$ADW_STATE_ROOT/children/$ADW_CHILD"'
+    ground = make_ground({"build": phase(f'rm -rf {child}; ln -s "$GROUND/out" {child}')})
+    (ground.base / "out").symlink_to(outside)
+
+    ground.ok("run", "w", "47")
+    ground.ok("doctor", "--rebuild", ground.adw_id)
+
+    assert os.listdir(outside) == [".draft.tmp"]
