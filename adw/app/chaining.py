@@ -22,9 +22,17 @@ _SETTLED = frozenset({"done", "skipped", "excused"})
 
 
 def switch(
-    session: "Session", old: Definition, new: Definition, say: Callable[[str], None], *, keep: bool
+    session: "Session",
+    old: Definition,
+    new: Definition,
+    say: Callable[[str], None],
+    *,
+    keep: bool,
+    again: bool = False,
 ) -> None:
     """Name the new definition and mark each settled phase that it defines differently.
+
+    With `again` a phase is to be started whatever is settled, so that it is not called done.
 
     Both reach the disk in one rename, so a crash never leaves a definition without its marks.
     """
@@ -48,7 +56,7 @@ def switch(
         say(f"kept: {', '.join(kept)}")
     if marked:
         say(f"starts again, since its definition changed: {', '.join(marked)}")
-    if kept and not marked and len(kept) == len(session.graph.order):
+    if kept and not (marked or again) and len(kept) == len(session.graph.order):
         say("nothing to do; `--from PHASE` starts a phase again")
 
 

@@ -40,6 +40,8 @@ def deliver(run_dir: str, manifest: Mapping[str, Mapping[str, Any]], output_dir:
     """
     target = os.path.join(output_dir, "artifacts", os.path.basename(run_dir))
     warnings = []
+    if os.path.islink(target):
+        return [f"nothing is delivered: `{target}` is a link"]
     if manifest or os.path.isdir(target):
         for name in sorted(manifest):
             warnings += _tried(name, lambda name=name: _one(run_dir, manifest[name], target, name))
@@ -65,6 +67,8 @@ def _one(run_dir: str, entry: Mapping[str, Any], target: str, name: str) -> str 
     source = os.path.join(run_dir, entry["path"])
     folder = os.path.join(target, name)
     path = os.path.join(folder, os.path.basename(entry["path"]))
+    if os.path.islink(folder):  # what lies behind it is not ours to replace or remove
+        return f"`{folder}` is a link"
     if not _is_right(path, entry):
         files.make_dirs(folder, mode=_DIR_MODE)
         files.sweep(folder)
@@ -103,7 +107,7 @@ def _remove_others(target: str, manifest: Mapping[str, Mapping[str, Any]]) -> No
             _remove(path)
             continue
         kept = os.path.basename(manifest[name]["path"] or "")
-        for other in _names(path):
+        for other in [] if os.path.islink(path) else _names(path):
             if other != kept:
                 _remove(os.path.join(path, other))
 

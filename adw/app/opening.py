@@ -126,7 +126,12 @@ def _complete_task(run_dir: str, run_info: Mapping[str, Any]) -> None:
 def _fill_board(session: Session) -> None:
     """Take the attempts over from latest.json where it fits the state, else from their files."""
     found = reading.read_latest(session.run_dir)
-    if found is None or found.get("state_sha256") != session.parts.state_file.sha256:
+    if not (
+        found
+        and found["state_sha256"] == session.parts.state_file.sha256
+        # That of another workflow, or of a part of this one, has not all attempts of its phases.
+        and [each["phase"] for each in found["phases"]] == list(session.graph.phases)
+    ):
         session.board = board_from_files(session.run_dir, session.graph, session.state)
         return
     session.board.load(found["phases"])

@@ -260,7 +260,14 @@ class Work:
         # What opening found was not over, whatever became of it: a crash gives no fresh counts.
         interrupted = bool(session.running()) or session.has_entries()
         if self.parent is not None:
-            chaining.switch(session, self.parent, self.definition, self.host.say, keep=self.keep)
+            chaining.switch(
+                session,
+                self.parent,
+                self.definition,
+                self.host.say,
+                keep=self.keep,
+                again=from_phase is not None,
+            )
         target = self.definition.command.get("only")
         if target and self.command == "run":
             for phase in only_marks(session.graph, session.fold, now, session.holds):

@@ -410,3 +410,24 @@ def test_a_link_in_place_of_a_childs_folder_leads_no_report_outside(
     ground.ok("doctor", "--rebuild", ground.adw_id)
 
     assert os.listdir(outside) == [".draft.tmp"]
+
+
+# --- one run after another ----------------------------------------------------------------
+
+
+def test_a_part_of_a_workflow_leaves_the_view_of_the_whole_complete(
+    make_ground: MakeGround,
+) -> None:
+    """After `--only`, an attempt of the rest was called `not recorded yet`."""
+    ground = make_ground({"plan": phase("true"), "build": phase("true", needs=["plan"])})
+    ground.ok("run", "w", "47", "--until", "plan")
+    ground.ok("run", "w", "47", "--adw-id", ground.adw_id, "--only", "build")
+
+    done = ground.ok("run", "w", "47", "--adw-id", ground.adw_id)
+
+    assert "kept: plan, build" in done.stderr
+    phases = ground.status(ground.adw_id)["phases"]
+    assert [(each["status"], len(each["attempts"])) for each in phases] == [("done", 1)] * 2
+    assert ground.ok("doctor").stdout.endswith("nothing is wrong\n")
+    again = ground.ok("run", "w", "47", "--adw-id", ground.adw_id, "--from", "plan")
+    assert "nothing to do" not in again.stdout + again.stderr

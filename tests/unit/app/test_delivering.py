@@ -199,3 +199,24 @@ def test_a_full_disk_at_any_write_leaves_no_half_file(
     left[0] = 3
     assert delivery.deliver() == []
     assert delivery.there() == {"plan/x.md": b"x" * (3 << 20)}
+
+
+@pytest.mark.parametrize("name", ["artifacts/cc73faf1", "artifacts/cc73faf1/plan"])
+def test_case_H18_nothing_behind_a_link_is_replaced_or_removed(
+    delivery: Delivery, tmp_path: Path, name: str
+) -> None:
+    outside = tmp_path / "precious"
+    outside.mkdir()
+    for each in ("note", "x.md", ".x.tmp"):
+        (outside / each).write_bytes(b"precious")
+    link = delivery.output / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    delivery.hand_over("plan", b"plan\n")
+
+    told = delivery.deliver()
+
+    assert told
+    assert all("is a link" in line for line in told)
+    assert sorted(os.listdir(outside)) == [".x.tmp", "note", "x.md"]
+    assert (outside / "x.md").read_bytes() == b"precious"
