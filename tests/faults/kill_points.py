@@ -1,4 +1,4 @@
-"""SIGKILL for one process of `adw run` at each of its system calls that change something.
+"""SIGKILL, or an error, for one process of `adw run` at each of its calls that change something.
 
 A point is (process, call, k): before the k-th call of that name of that process. strace counts a
 process's calls from its birth, whether they change something or not, so k does too. The process
@@ -35,7 +35,7 @@ CHANGING: Final = (
 
 _LINE: Final = re.compile(r"^(?:(\d+) +)?(\w+)\((.*)$")
 _ONLY_IF: Final = {"openat": "O_CREAT", "fcntl": "_SETLK"}
-_SHOWN: Final = 160  # characters of a call
+_SHOWN: Final = 400  # characters of a call
 _LAUNCHER: Final = str(Path(__file__).with_name("traced_adw.py"))
 
 
@@ -62,6 +62,8 @@ class Killing:
     ground: Ground
     process: str
     point: Point | None = None
+    error: str | None = None
+    """Name of an errno that the call ends with; None: the process is killed before it."""
 
     def run(self, *words: str) -> Done:
         """Run `adw …`; what became of it."""
@@ -76,6 +78,11 @@ class Killing:
         """Whether it killed."""
         path = self._trace
         return path.exists() and "+++ killed by SIGKILL +++" in path.read_text("utf-8", "replace")
+
+    def injected(self) -> str:
+        """The call that ended with the error, as strace showed it; empty: it did not come."""
+        text = self._trace.read_text("utf-8", "replace")
+        return next((line for line in text.splitlines() if "(INJECTED)" in line), "")
 
     def points(self) -> list[Point]:
         """Of a run without a point: all that there are."""
@@ -101,7 +108,8 @@ class Killing:
         if self.point is None:
             return ["-e", f"trace={','.join(CHANGING)}"]
         call, k = self.point.call, self.point.k
-        return ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={k}"]
+        what = f"error={self.error}" if self.error else "signal=KILL"
+        return ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={k}"]
 
     def _with_git(self, words: Sequence[str]) -> Done:
         """Put a shell script before git in PATH: it counts commands, and traces one or all."""
