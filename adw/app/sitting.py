@@ -212,15 +212,12 @@ class Work:
         back, front = self.state.backend_port, self.state.frontend_port
         wanted = (back, front) if back and front else None
         run_dir, serving = self.lock.run_dir, runs.attempt_alive(self.lock.run_dir)
-        host = leases.host_dir()
+        host, adw_id = leases.host_dir(), self.state.adw_id
         try:
-            pair = leases.lease(
-                host, self.state.adw_id, run_dir, wanted, slots, runs.alive, serving=serving
-            )
-        except OSError as error:
+            pair = leases.lease(host, adw_id, run_dir, wanted, slots, runs.alive, serving=serving)
+        except StoreError as error:
             fix = "ADW_HOST_DIR names a folder that can be written, or `ports: none` in adw.yaml"
-            reason = error.strerror or str(error)
-            raise StoreError(path=error.filename or host, reason=reason, fix=fix) from error
+            raise error.with_fields(fix=fix) from error
         if pair != wanted:
             if wanted:
                 self.host.say(

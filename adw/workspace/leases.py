@@ -92,7 +92,7 @@ def lease(
         known = tables.load(table, _KEY, _row)
         mine = next((each for each in known if each.run_dir == run_dir), None)
         others = [e for e in known if e.run_dir != run_dir and _lives(e, alive)]
-        slot = _choose(adw_id, wanted, slots, others, mine if serving else None)
+        slot = _choose(Lease(-1, adw_id, run_dir), wanted, slots, others, mine if serving else None)
         taken = Lease(slot, adw_id, run_dir)
         if taken != mine or len(known) != len(others) + 1:
             _save(table, [*others, taken])
@@ -100,7 +100,7 @@ def lease(
 
 
 def _choose(
-    adw_id: str,
+    run: Lease,
     wanted: tuple[int, int] | None,
     slots: int,
     others: list[Lease],
@@ -108,7 +108,7 @@ def _choose(
 ) -> int:
     first = _slot_of(wanted, slots)
     if first is None:
-        first = zlib.crc32(adw_id.encode()) % slots
+        first = zlib.crc32(run.adw_id.encode()) % slots
     held = {each.slot for each in others}
     if serving is not None and serving.slot == first and first not in held:
         return first
@@ -120,15 +120,22 @@ def _choose(
         if all(port_free(port) for port in Lease(slot, "", "").pair):
             if slot != first:
                 preferred = Lease(first, "", "").pair
-                log.event("ports", wanted=preferred, used=Lease(slot, "", "").pair, run=adw_id)
+                log.event("ports", wanted=preferred, used=Lease(slot, "", "").pair, run=run.adw_id)
             return slot
         busy.append(slot)
-    named = [f"{each.adw_id} ({each.pair[0]})" for each in others[:_SHOWN_HOLDERS]]
+    named = [_named(each, run) for each in others[:_SHOWN_HOLDERS]]
     if len(others) > _SHOWN_HOLDERS:
         named.append(f"{len(others) - _SHOWN_HOLDERS} more runs")
     if busy:
         named.append(f"other programs ({len(busy)} pairs)")
     raise PortsExhausted(count=slots, holders=", ".join(named))
+
+
+def _named(other: Lease, run: Lease) -> str:
+    """A holder, and where it is to be found if it is not among the runs beside this one."""
+    folder = os.path.dirname(other.run_dir)
+    where = "" if folder == os.path.dirname(run.run_dir) else f" in {folder}"
+    return f"{other.adw_id}{where} ({other.pair[0]})"
 
 
 def _slot_of(wanted: tuple[int, int] | None, slots: int) -> int | None:

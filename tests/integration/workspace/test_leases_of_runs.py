@@ -144,3 +144,22 @@ def test_case_D5_every_phase_has_the_pair_in_its_environment_and_after_a_resume_
     assert (after.backend_port, after.frontend_port) == pair != (9161, 9261)
     told = (ground.base / "ports").read_text().splitlines()
     assert told == [f"{pair[0]} {pair[1]}"] * 3
+
+
+def test_a_host_directory_that_cannot_be_written_is_told_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "host").write_text("no folder")
+    env = {"ADW_HOST_DIR": str(tmp_path / "host")}
+    ground = Ground(tmp_path / "g", {"a": phase("true")}, env)
+
+    done = ground.adw("run", "w", "47")
+
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        4,
+        [
+            f"error: cannot write `{tmp_path}/host`: File exists",
+            (
+                "  hint: ADW_HOST_DIR names a folder that can be written,"
+                " or `ports: none` in adw.yaml"
+            ),
+        ],
+    )

@@ -109,6 +109,15 @@ def test_exhaustion_names_the_holders(take: Take, busy: set[int]) -> None:
     )
 
 
+def test_a_holder_in_another_repository_is_told_with_its_place(take: Take, tmp_path: Path) -> None:
+    take("run-0001", (9100, 9200), slots=1, where="other/agents")
+
+    with pytest.raises(PortsExhausted) as caught:
+        take("run-0002", slots=1)
+
+    assert caught.value.fields["holders"] == f"run-0001 in {tmp_path}/other/agents (9100)"
+
+
 def test_many_holders_are_counted(take: Take) -> None:
     for number in range(12):
         take(f"run-{number:04}", slots=12)
