@@ -50,7 +50,7 @@ def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) 
     if not phase.writes:
         return Ground(head)
     child = child_id(start.phase, start.attempt)
-    target = _reset_target(session, start, history) if phase.on_retry == "reset" else None
+    target = _reset_target(session, start, history, head) if phase.on_retry == "reset" else None
     if target is not None:
         failed, ground = target
         return _reset(session, start.phase, child, failed, ground)
@@ -130,16 +130,23 @@ def launch_of(run_dir: str, child: str) -> dict[str, Any]:
 
 
 def _reset_target(
-    session: "Session", start: Start, history: Sequence["HistoryEntry"]
+    session: "Session", start: Start, history: Sequence["HistoryEntry"], head: str | None
 ) -> tuple[str, Ground] | None:
-    """The attempt to go back before: the phase's last one, if it failed and nobody wrote since."""
+    """The attempt to go back before: the phase's last one, if it failed and nobody wrote since.
+
+    A branch that was moved since, such as by a person's commit or another base, stays as it is.
+    """
     for entry in _attempts_back(session, history):
         if entry.phase != start.phase or entry.success:
             return None
-        launch = launch_of(session.run_dir, child_id(entry.phase, entry.attempt))
+        child = child_id(entry.phase, entry.attempt)
+        launch = launch_of(session.run_dir, child)
         if launch.get("head"):  # else it was refused before its launch, and wrote nothing
-            child = child_id(entry.phase, entry.attempt)
-            return child, Ground(launch["head"], launch.get("kept"))
+            if head in {entry.commit, launch["head"]}:
+                return child, Ground(launch["head"], launch.get("kept"))
+            detail = f"the worktree is not reset: its branch has moved since {child}"
+            session.event("warning", {"detail": detail}, stage=start.phase)
+            return None
     return None
 
 

@@ -35,6 +35,7 @@ _WHO: Final = {
 }
 # A ref whose objects a power cut took would break `git gc` and `git fsck` of the repository.
 _DURABLE: Final = ("-c", "core.fsync=objects,reference", "-c", "core.fsyncMethod=batch")
+_LITERAL: Final = {"GIT_LITERAL_PATHSPECS": "1"}
 _PLAIN: Final = ("-c", "core.splitIndex=false", "-c", "submodule.recurse=false")
 
 
@@ -307,13 +308,19 @@ def _restore(place: Place, head: str, commit: str | None, spared: Sequence[bytes
     In this order the branch never names a kept tree, whatever moment a kill hits.
     """
 
-    def git(*args: str) -> None:
+    def git(*args: str, stdin: bytes | None = None) -> bytes:
         words = explicit(place, [*_PLAIN, *args])
-        run_git(words, place.path, kind="read", timeout_s=None)
+        return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=_LITERAL)
 
     git("read-tree", "-u", "--reset", commit or head)
     patterns = (b"/" + _escaped(path.rstrip(b"/")) for path in spared)
     git("clean", "-f", "-d", "-q", *(f"--exclude={os.fsdecode(each)}" for each in patterns))
+    if commit and os.path.exists(os.path.join(place.admin, "info", "sparse-checkout")):
+        # What was there although it lies outside of what is checked out.
+        found = git("diff-tree", "-r", "-z", "--name-only", "--diff-filter=d", head, commit)
+        source = ("restore", "--ignore-skip-worktree-bits", "--worktree", f"--source={commit}")
+        if found:
+            git(*source, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=found)
     git("reset", "--quiet", "--mixed", head)
 
 

@@ -185,6 +185,21 @@ def test_a_persons_changes_are_kept_when_a_reset_takes_them_back(tmp_path: Path)
     assert told["child_id"] == "build-2"
 
 
+def test_a_branch_that_a_person_moved_is_not_reset(tmp_path: Path) -> None:
+    phases = "  build: {run: [tools/b], on_retry: reset}\n"
+    adw, run_dir, _ = run_of(tmp_path, phases, {"b": "test -e mine.txt\n"}, 1)
+    tree = tree_of(adw, run_dir)
+    (tree / "mine.txt").write_text("mine\n")
+    adw.repo.git("-C", str(tree), "add", "mine.txt")
+    adw.repo.git("-C", str(tree), "commit", "--quiet", "-m", "mended")
+
+    adw.run("resume", run_dir.name).ok()
+
+    assert events(run_dir, "tree_reset") == []
+    (told,) = events(run_dir, "warning")
+    assert told["detail"] == "the worktree is not reset: its branch has moved since build-1"
+
+
 def test_a_lock_file_that_an_ended_git_left_does_not_stop_the_next_attempt(
     tmp_path: Path,
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from adw.errors import GitError, WorktreeError
 from adw.workspace import rescue
+from adw.workspace.repository import locate
 from adw.workspace.worktree import Worktree
 from tests.integration.workspace.conftest import ADW_ID, BRANCH, FILES
-from tests.support.repo import Repo
+from tests.support.repo import Repo, make_repo
 
 REF = f"refs/adw/{ADW_ID}/build-1-before"
 
@@ -277,3 +278,85 @@ def test_a_tree_on_another_branch_is_not_touched(repo: Repo, made: Worktree) -> 
         back(made, "0123456789" * 4, None)
 
     assert content(made) == before
+
+
+# --- odd repositories -------------------------------------------------------------------------
+
+
+def test_in_a_sparse_checkout_the_rest_is_kept_too(repo: Repo, made: Worktree) -> None:
+    repo.git("-C", made.path, "sparse-checkout", "set", "docs")
+    assert not (top(made) / "src").exists()
+    assert made.keep("build-1-before", ()) is None
+    (top(made) / "docs").mkdir()
+    (top(made) / "docs/x").write_text("x")
+    (top(made) / "outside").mkdir()
+    (top(made) / "outside/y").write_text("y")
+
+    kept = made.keep("build-1-before", ())
+
+    assert kept is not None
+    assert listed(repo, kept.commit) == {*FILES, "docs/x", "outside/y"}
+    back(made, repo.head(), None)
+    assert made.clean()
+    assert not (top(made) / "src").exists()
+    back(made, repo.head(), kept.commit)
+    assert (top(made) / "outside/y").read_text() == "y"
+
+
+def test_names_that_are_no_utf_8_and_a_split_index(repo: Repo, made: Worktree) -> None:
+    repo.git("-C", made.path, "update-index", "--split-index")
+    name = os.path.join(os.fsencode(made.path), b"\xff\n[x]")
+    with open(name, "wb") as file:
+        file.write(b"x")
+
+    kept = made.keep("build-1-before", ())
+    assert kept is not None
+    back(made, repo.head(), None)
+    assert not os.path.exists(name)
+    back(made, repo.head(), kept.commit)
+
+    assert os.path.exists(name)
+
+
+def test_a_submodule_is_kept_by_its_commit_and_its_changes_are_named(
+    repo: Repo, made: Worktree, tmp_path: Path
+) -> None:
+    part = make_repo(tmp_path / "part", {"p": "1"})
+    allow = ("-c", "protocol.file.allow=always", "-C", made.path)
+    repo.git(*allow, "submodule", "--quiet", "add", str(part.path), "part")
+    repo.git("-C", made.path, "commit", "--quiet", "-m", "part")
+    head = str(made.check().head)
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.invalid", "-C", f"{made.path}/part")
+    repo.git(*who, "commit", "--quiet", "--allow-empty", "-m", "inside")
+    inside = repo.git("-C", f"{made.path}/part", "rev-parse", "HEAD")
+
+    kept = made.keep("build-1-before", ())
+    assert kept is not None
+    assert repo.git("rev-parse", f"{kept.commit}:part") == inside
+    (top(made) / "part/p").write_text("2")
+
+    kept = made.keep("build-1-before", ())
+    assert kept is not None
+    assert kept.left_out == ("part (changes inside a submodule)",)
+    back(made, head, None)
+    assert (top(made) / "part/p").read_text() == "2"
+
+
+def test_refs_and_hashes_of_another_format(tmp_path: Path) -> None:
+    path = tmp_path / "sha256"
+    path.mkdir()
+    other = Repo(path)
+    other.git("init", "--quiet", "--object-format=sha256", "--initial-branch=main")
+    other.git("config", "user.name", "Test")
+    other.git("config", "user.email", "test@example.invalid")
+    other.commit("first", {"README.md": "1"})
+    tree = Worktree(locate(str(path)), str(path / "trees" / ADW_ID), BRANCH)
+    tree.ensure(other.head())
+    (top(tree) / "new").write_text("x")
+
+    kept = tree.keep("build-1-before", ())
+
+    assert kept is not None
+    assert len(kept.commit) == 64
+    tree.back_to(other.head(), None, "build-1-reset", (), None)
+    assert tree.clean()
