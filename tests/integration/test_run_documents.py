@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,7 +55,7 @@ PHASES: Final = {
         writes=False,
         repair={"phase": "fix", "rounds": 2},
     ),
-    "fix": phase("touch fixed"),
+    "fix": phase(f'"{sys.executable}" -m adw effect mend -- echo mended; touch fixed'),
     "lint": phase("exit 3", needs=["test"], writes=False, allow_failure=True, inputs=["plan"]),
     "docs": phase("true", needs=["test"], when="issue_class == 'feature'"),
     "ask": phase(f"{SECOND} && {{ {HELD}; }}; true", needs=["lint", "docs"]),
