@@ -131,7 +131,8 @@ class Copies:
             log.event("state_not_copied", to=self._to, reason=error.strerror or str(error))
 
     def _begin(self) -> None:
-        files.make_dirs(os.path.join(self._to, DEFINITIONS))
+        files.make_dirs(self._to)  # synced: notes on a worktree that is being made lie there too
+        self._folder(DEFINITIONS)
         names = [f"{DEFINITIONS}/{name}" for name in os.listdir(f"{self._from}/{DEFINITIONS}")]
         for name in (*ONCE, *filter(is_record, names)):
             if not os.path.lexists(os.path.join(self._to, name)):
@@ -180,9 +181,15 @@ class Copies:
             info = each.stat(follow_symlinks=False)
             key, seen = f"{name}/{each.name}", (info.st_ino, info.st_mtime_ns, info.st_size)
             if self._seen.get(key) != seen:
-                files.make_dirs(os.path.join(self._to, name))
+                self._folder(name)
                 self._copy(key)
                 self._seen[key] = seen
+
+    def _folder(self, name: str) -> None:
+        path = self._to
+        for part in name.split("/"):
+            path = os.path.join(path, part)
+            files.make_dir(path, exist_ok=True)
 
     def _copy(self, name: str) -> None:
         """Copy one file; one that is missing, or no file of ours, is left out."""
