@@ -206,3 +206,25 @@ def test_the_holder_settles_what_is_asked_of_it(tmp_path: Path, grounds: list[Gr
     ground.ok("resume", ground.adw_id)
     assert posted(ground) == ["x"]
     assert len(ground.events("effect_settled")) == 1
+
+
+def test_a_phase_that_runs_alone_is_in_the_round_that_the_whole_workflow_says(
+    tmp_path: Path, grounds: list[Ground]
+) -> None:
+    """`--only` cuts off what the phase needs, and a new result of that begins a round all the same."""
+    phases = {
+        "build": phase("true"),
+        "tell": phase(f"{ADW} effect comment -- {POST}", needs=["build"]),
+    }
+    ground = Ground(tmp_path / "g", phases)
+    grounds.append(ground)
+    ground.ok("run", "w", "47")
+    again = ("run", "w", "47", "--adw-id", ground.adw_id)
+    ground.ok(*again, "--only", "tell")
+    assert posted(ground) == ["tell-1"]
+
+    ground.ok(*again, "--from", "build", "--until", "build")
+    ground.ok(*again, "--only", "tell")
+
+    assert posted(ground) == ["tell-1", "tell-3"]
+    assert (ground.line("tell-3", "launch") or {})["round"] == 2
