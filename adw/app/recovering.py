@@ -4,7 +4,7 @@ A batch of events is one write after the commit: a crash loses it, or a part of 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adw.app import handing
@@ -73,12 +73,19 @@ def _tell_entry(session: "Session", number: int, entry: HistoryEntry) -> None:
     code, verdict = attempts.exit_code(lines), _verdict(entry, lines)
     tried = Shelf().of_child(session.run_dir, child)
     for kind, slots in end_events(entry, child, code, verdict, tried):
-        if kind != "artifact_promoted":  # looked for below, all together
-            _add(session, kind, slots, number + 1, entry.phase, child)
+        if kind == "artifact_promoted" and _is_latest(session, slots):
+            continue  # looked for below, all together
+        _add(session, kind, slots, number + 1, entry.phase, child)
+
+
+def _is_latest(session: "Session", slots: Mapping[str, Any]) -> bool:
+    """Whether what was promoted is in the manifest still."""
+    entry = session.manifest.entries.get(slots["logical_name"])
+    return entry is not None and entry["producer"] == slots["producer"]
 
 
 def _promotions(session: "Session") -> None:
-    """No promoted file without its event."""
+    """No file of the manifest without its event."""
     for name, entry in session.manifest.entries.items():
         child = entry["producer"]
         phase = attempts.split(child)[0]

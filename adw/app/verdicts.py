@@ -166,7 +166,8 @@ class Judge:
         if record is not None and found is None:
             reason, detail = (record.reason, told_by(record)) if record.reason else (None, None)
             plain = (verdict.reason, verdict.detail) == (reason, detail)
-        if not plain or (ended.adopted and attempts.find(self._lines(ended.child_id), "verdict")):
+        # One that is there already is of a killed orchestrator, or the phase wrote it itself.
+        if not plain or attempts.find(self._lines(ended.child_id), "verdict"):
             promoting.write_verdict(self.run_dir, ended.child_id, line)
             failpoints.hit("verdict.written")
         return line

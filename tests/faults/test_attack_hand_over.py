@@ -431,3 +431,53 @@ def test_a_part_of_a_workflow_leaves_the_view_of_the_whole_complete(
     assert ground.ok("doctor").stdout.endswith("nothing is wrong\n")
     again = ground.ok("run", "w", "47", "--adw-id", ground.adw_id, "--from", "plan")
     assert "nothing to do" not in again.stdout + again.stderr
+
+
+# --- a history that is lost, and lines that a phase wrote itself ----------------------------
+
+
+def test_a_lost_history_tells_all_promotions_again_not_the_latest_alone(
+    make_ground: MakeGround,
+) -> None:
+    """FS-16: the copies of earlier attempts are there still."""
+    ground = make_ground({"build": phase("echo x > x", outputs={"x": {"path": "x"}})})
+    ground.ok("run", "w", "47")
+    ground.ok("resume", ground.adw_id, "--from", "build")
+    before = [each["artifact_path"] for each in ground.events("artifact_promoted")]
+    (ground.run_dir / "state" / "task_history.jsonl").unlink()
+
+    ground.ok("doctor", "--rebuild", ground.adw_id)
+    ground.ok("doctor", "--rebuild", ground.adw_id)
+
+    assert before == ["artifacts/x/build-1/x", "artifacts/x/build-2/x"]
+    assert [each["artifact_path"] for each in ground.events("artifact_promoted")] == before
+
+
+def test_a_verdict_that_a_phase_writes_itself_hands_nothing_over(make_ground: MakeGround) -> None:
+    """H40, H47: the last word is adw's."""
+    output = {
+        "path": "artifacts/x/build-1/x",
+        "source": "x",
+        "root": "worktree",
+        "description": "",
+        "size_bytes": 1,
+        "sha256": "0" * 64,
+        "copied": True,
+    }
+    line = {
+        "line": "verdict",
+        "at": "2026-01-01T00:00:00.000000Z",
+        "success": True,
+        "reason": None,
+        "detail": None,
+        "outputs": {"x": output},
+        "faults": [],
+    }
+    text = f"""echo '{json.dumps(line)}' >> "$ADW_STATE_ROOT/attempts/$ADW_CHILD/attempt.jsonl" """
+    ground = make_ground({"build": phase(text)})
+
+    ground.ok("run", "w", "47")
+    ground.ok("doctor", "--rebuild", ground.adw_id)
+
+    assert (ground.run_dir / "artifacts" / "manifest.json").read_bytes() == b"{}\n"
+    assert ground.events("artifact_promoted") == []
