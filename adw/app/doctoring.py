@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from adw.app import copying_state, derived, reading
+from adw.app import copying_state, derived, effecting, reading
 from adw.app.bringing_back import gone
 from adw.app.places import Places
 from adw.app.restoring import last_good
@@ -26,7 +26,7 @@ class Finding:
     """One thing that a person should know of."""
 
     kind: str
-    """state, definition, history, derived, artifact, evidence, request, leftover, orphan, lost,
+    """state, definition, history, derived, artifact, evidence, request, effect, leftover, orphan, lost,
     worktree or environment."""
     adw_id: str | None
     path: str
@@ -159,6 +159,7 @@ def _in_run(places: Places, run_dir: str) -> Iterator[Finding]:
     yield from _state(places, run_dir)
     yield from _history(run_dir)
     yield from _requests(run_dir)
+    yield from _effects(run_dir)
     adw_id = os.path.basename(run_dir)
     for each in derived.differences(run_dir):
         yield Finding(each.kind, adw_id, each.path, each.detail, each.hint)
@@ -210,6 +211,13 @@ def _damaged_state(places: Places, run_dir: str, error: StateError) -> Finding:
     when = f" and is of {good.state.updated_at}" if good.state.updated_at else ""
     detail = f"{_said(error)}; {good.source} is good, has {count} entries{when}"
     return Finding("state", adw_id, path, detail, f"adw doctor --restore {adw_id}")
+
+
+def _effects(run_dir: str) -> Iterator[Finding]:
+    for path in effecting.damaged(run_dir):
+        detail = "a damaged record of an effect: nothing is done while it is there"
+        hint = "look whether it took place; without the file it is begun anew"
+        yield Finding("effect", os.path.basename(run_dir), path, detail, hint)
 
 
 def _said(error: AdwError) -> str:

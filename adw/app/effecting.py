@@ -1,5 +1,6 @@
 """Effects as the command line and the orchestrator see them: done by a command, listed, settled."""
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -159,6 +160,17 @@ def listed(run_dir: str) -> list[dict[str, Any]]:
     """All effects of a run, in the order in which they were last tried."""
     found = [{"effect": path, **record} for path, record in Shelf().records(run_dir).items()]
     return sorted(found, key=lambda each: (each["intended_at"], each["effect"]))
+
+
+def damaged(run_dir: str) -> list[str]:
+    """Paths of records that are damaged, or cannot be read."""
+    folder = os.path.join(run_dir, effects.DIR)
+    with contextlib.suppress(OSError):
+        names = [f"{effects.DIR}/{name}" for name in sorted(os.listdir(folder))]
+        known = Shelf().records(run_dir)
+        lost = [name for name in names if _RECORD.match(name) and name not in known]
+        return [os.path.join(run_dir, name) for name in lost]
+    return []
 
 
 def settlement(run_dir: str, choice: Choice) -> dict[str, Any]:

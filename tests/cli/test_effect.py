@@ -216,3 +216,15 @@ deploy   ship    run    done   ship-1         <time>  -
     found = people.run("effect", "list", ID, "--json").ok().json()
     assert [each["key"] for each in found["effects"]] == ["comment", "comment", "deploy"]
     assert found["effects"][0]["effect"].startswith("effects/")
+
+
+def test_doctor_names_a_damaged_record(tmp_path: Path) -> None:
+    people = Adw(tmp_path)
+    run_dir = people.repo.path / "agents" / ID
+    path = run_dir / "effects" / f"{'0' * 64}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+
+    found = people.run("doctor", ID, "--json").result().json()["findings"]
+
+    assert [each["path"] for each in found if each["kind"] == "effect"] == [str(path)]

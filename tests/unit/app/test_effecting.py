@@ -179,3 +179,10 @@ def test_a_damaged_record_is_left_as_it_is(run_dir: Path) -> None:
 
     assert Path(which.path).read_bytes() == b"{"
     assert effecting.listed(str(run_dir)) == []
+    assert effecting.damaged(str(run_dir)) == [which.path]
+
+
+def test_a_run_without_effects_has_none_that_are_damaged(run_dir: Path) -> None:
+    assert effecting.damaged(str(run_dir)) == []
+    begun(run_dir)
+    assert effecting.damaged(str(run_dir)) == []
