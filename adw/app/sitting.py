@@ -29,6 +29,10 @@ from adw.workspace import leases
 from adw.workspace.worktree import Worktree
 
 
+def _nothing() -> None:
+    """Nothing is to be done, nobody is to be told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """What the process gives: the nursery forked at its start, and who watches."""
@@ -39,6 +43,8 @@ class Host:
     """Called with the ADW ID as soon as the run exists, or its lock is held."""
     say: Callable[[str], None]
     """Takes one line for people."""
+    in_line: Callable[[], None] = _nothing
+    """Called as soon as the run has its place in the queue, or needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Work:
         with self._opened() as (wishes, supervision), self._place() as place:
             over = self._over(from_phase)
             queued = None if over else self._queued(place, supervision, wishes, wait=wait)
+            self.host.in_line()
             action = self._prepare() if place.admitted and not over else None
             remade = action not in {None, "reused"} and bool(self.state.phase_history)
             if action and not from_phase:
@@ -127,6 +134,7 @@ class Work:
         """Wait for its turn; the session in which it waited, if it had to and could in one."""
         run_dir = self.lock.run_dir
         place.look(working=runs.attempt_alive(run_dir))
+        self.host.in_line()
         if place.admitted:
             return None
         session = None
@@ -314,10 +322,6 @@ def definition_of(run_dir: str, state: ADWStateData) -> Definition:
         return define.load(run_dir, state.workflow)
     graph = bare_graph(state)
     return Definition("", graph, graph, {"ports": "none"}, {}, "")
-
-
-def _nothing() -> None:
-    """Nothing has to be durable before this commit."""
 
 
 def _never(_phase: str, _expression: str) -> bool:

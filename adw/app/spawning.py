@@ -41,8 +41,39 @@ def detached(words: Sequence[str]) -> int:
     return 0
 
 
+class Line:
+    """Several processes that start at once and come one after another.
+
+    Each waits for the one before it, with `step_up`, and lets the next one come, with `step_on`,
+    when it has its place in the queue; its death lets the next one come too.
+    """
+
+    def __init__(self, words: str | None) -> None:
+        """Take the place that the hidden option `--line` names; None: there is no line."""
+        self._before, self._after = map(int, words.split(",")) if words else (-1, -1)
+        for fd in (self._before, self._after):
+            if fd >= 0:
+                os.set_inheritable(fd, False)  # noqa: FBT003
+
+    def step_up(self) -> None:
+        """Wait for the one before."""
+        if self._before >= 0:
+            os.read(self._before, 1)
+            os.close(self._before)
+            self._before = -1
+
+    def step_on(self) -> None:
+        """Let the next one come."""
+        if self._after >= 0:
+            os.close(self._after)
+            self._after = -1
+
+
 def together(commands: Sequence[Sequence[str]]) -> int:
-    """Run several at once and wait for all; signals are passed on. The largest exit code."""
+    """Run several at once and wait for all; signals are passed on. The largest exit code.
+
+    They come in the given order: each exists, and has its place in the queue, before the next.
+    """
     started: list[subprocess.Popen[bytes]] = []
     caught: list[int] = []
 
@@ -54,15 +85,23 @@ def together(commands: Sequence[Sequence[str]]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
+    before = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for words in commands:
+        after, its_end = os.pipe2(os.O_CLOEXEC)
         # In a group of its own: the terminal signals its whole foreground group, and a second
         # signal, passed on from here, would make a run leave at once.
-        argv = [*ADW, *words]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0)
+        argv = [*ADW, *words, "--line", f"{before},{its_end}"]
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, process_group=0, pass_fds=(before, its_end)
+        )
+        os.close(before)
+        os.close(its_end)
+        before = after
         started.append(process)
         if caught:  # while it was started
             process.send_signal(caught[-1])
             break
+    os.close(before)
     codes = [_code(process.wait()) for process in started]
     return max([*codes, *(128 + number for number in caught)], default=0)
 

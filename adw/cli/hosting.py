@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adw.app.sitting import Host, Interrupted, Sitting
+from adw.app.spawning import Line
 from adw.cli.output import print_json, say
 from adw.cli.progress import LiveTable, PlainLines, Silent, silence_stdout
 
@@ -17,8 +18,8 @@ def conduct(
     *,
     as_json: bool,
     announce_fd: int | None,
-    plain: bool = False,
     verb: str = "started",
+    line: str | None = None,
 ) -> int:
     """Run one sitting in this process and tell how it ended.
 
@@ -29,14 +30,15 @@ def conduct(
         as_json: Nothing but the final status on stdout.
         announce_fd: Where to write the ADW ID as soon as the run exists; then this process goes
             on in the background.
-        plain: Lines even on a terminal, which several runs share.
         verb: What is said of the run when its work begins.
+        line: Its place among several that were started at once (adw.app.spawning.Line), which
+            print lines even on a terminal, since they share it.
 
     Returns:
         Exit code.
     """
     silent = as_json or announce_fd is not None
-    reporter = _reporter(places.agents_dir, silent=silent, plain=plain)
+    reporter = _reporter(places.agents_dir, silent=silent, plain=line is not None)
 
     def created(adw_id: str) -> None:
         if isinstance(reporter, PlainLines):
@@ -45,7 +47,9 @@ def conduct(
             _announce(announce_fd, adw_id)
 
     try:
-        sitting = work(Host(nursery, reporter, created, say))
+        line_up = Line(line)
+        line_up.step_up()
+        sitting = work(Host(nursery, reporter, created, say, line_up.step_on))
         code, adw_id = sitting.exit_code, sitting.adw_id
     except Interrupted as ended:
         code, adw_id = 128 + ended.number, ended.adw_id
@@ -102,4 +106,4 @@ def spawn_each(commands: list[list[str]], *, detach: bool) -> int:
 
     if detach:
         return max((spawning.detached(words) for words in commands), default=0)
-    return spawning.together([[*words, "--plain"] for words in commands])
+    return spawning.together(commands)

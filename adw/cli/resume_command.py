@@ -23,7 +23,7 @@ from adw.cli.output import say
 @click.option("--no-wait", is_flag=True, help="Leave with 6 instead of waiting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
-@click.option("--plain", is_flag=True, hidden=True)
+@click.option("--line", hidden=True)
 @click.pass_obj
 def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     """Go on with a run: adopt what lives, keep what is done, rerun only what must be.
@@ -57,7 +57,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
         nursery,
         as_json=options["as_json"],
         announce_fd=options["announce_fd"],
-        plain=options["plain"],
+        line=options["line"],
         verb="resumed",
     )
 

@@ -49,7 +49,7 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...])
 @click.option("--dry-run", is_flag=True, help="Print what would run, write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--announce-fd", type=int, hidden=True)
-@click.option("--plain", is_flag=True, hidden=True)
+@click.option("--line", hidden=True)
 @click.pass_obj
 def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: Any) -> int:
     """Run WORKFLOW on one or several ISSUEs, each in a worktree of its own.
@@ -88,7 +88,7 @@ def command(nursery: Any, /, workflow: str, issues: tuple[int, ...], **options: 
         nursery,
         as_json=options["as_json"],
         announce_fd=options["announce_fd"],
-        plain=options["plain"],
+        line=options["line"],
         verb="continued" if _exists(places, options["adw_id"]) else "started",
     )
 
