@@ -16,6 +16,9 @@ CONFIG: Final = """\
 # agents_dir: agents     # where runs are kept
 # ports: none            # or {slots: 100}: a pair of ports for each run, 9100 + n and 9200 + n
 
+# copy: [.env]           # ignored files and folders that each run's worktree gets a copy of
+# setup: make deps       # first phase of every run
+
 # env:                   # environment variables of every phase
 #   CI: "1"
 #   AGENT: my-agent      # what the workflow `sdlc`, which comes with adw, calls to plan and build,

@@ -1,6 +1,9 @@
 """The phase that prepares the worktree: all wait for it, and nothing is stale because of it."""
 
+import random
 from collections.abc import Sequence
+
+import pytest
 
 from adw.core.compile import compile_graph
 from adw.core.cut import cut, only
@@ -8,6 +11,8 @@ from adw.core.decide import Decision, Fold, decide, from_marks, only_marks
 from adw.core.first import SETUP, after_setup
 from adw.core.graph import Graph, Phase, Repair, from_json, to_json
 from tests.unit.core.histories import Entry
+from tests.unit.core.test_decide_random import tape_of
+from tests.unit.core.worlds import run_random
 
 PHASES = (
     Phase("plan"),
@@ -94,3 +99,30 @@ def test_it_is_kept_by_a_pin_and_by_a_cut() -> None:
     assert from_json(to_json(found)) == found
     assert cut(found, {"until": "plan"}).order == ("setup", "plan")
     assert cut(found, {"until": "plan"}).first == SETUP
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happened_the_others_are_decided_as_without_it(seed: int) -> None:
+    """A history with successes of `setup` strewn in decides as the same one without."""
+    world = run_random(tape_of(seed))
+    plain = world.graph
+    phases = after_setup(list(plain.phases.values()), "npm ci", (None, None))
+    found = compile_graph("w", phases, plain.max_parallel, SETUP)
+    random_ = random.Random(seed)
+    strewn = [entry("setup")]
+    for each in world.history:
+        strewn.append(each)
+        if random_.random() < 0.3:
+            strewn.append(entry("setup", sum(e.phase == "setup" for e in strewn) + 1))
+
+    expected = decide(plain, Fold.of(plain, world.history), world.running, world.now, world.holds)
+    got = decide(found, Fold.of(found, strewn), world.running, world.now, world.holds)
+
+    assert (got.starts, got.skips, got.wake_at) == (
+        expected.starts, expected.skips, expected.wake_at,
+    )  # fmt: skip
+    assert got.closing == expected.closing
+    # The detail of a view that is done is a position.
+    states = {name: (view.state, view.repair) for name, view in got.phases.items()}
+    del states[SETUP]
+    assert states == {name: (view.state, view.repair) for name, view in expected.phases.items()}
