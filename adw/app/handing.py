@@ -13,10 +13,11 @@ from adw.app.promoting import Input, MissingInput
 from adw.app.publish import failure_words
 from adw.core.decide import Start
 from adw.core.graph import Phase
+from adw.core.outcome import one_line
 from adw.core.rounds import round_of
 from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id
-from adw.model.state import HistoryEntry
+from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
     return Brief(
         run_dir=run_dir,
         worktree=tree,
-        state=session.pending(),
+        state=_with_plan(session, start),
         title=str(session.parts.run_info["issue"]["title"]),
         repairs=_failure(session, start.repairs) if start.repairs else None,
         inputs=promoting.inputs(run_dir, names, session.manifest.entries, tree),
@@ -120,6 +121,25 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
         again=good_before(run_dir, missing[0]) if missing else (),
         addenda=session.addenda.get(start.phase, ()),
     )
+
+
+def _with_plan(session: "Session", start: Start) -> ADWStateData:
+    """The state as a packet tells it: a plan that is gone is none, for whoever does not read it.
+
+    Else nothing could start after it was moved, not even the phase that makes it.
+    """
+    state = session.pending()
+    plan = state.plan_file
+    if not plan or os.path.exists(os.path.join(session.parts.worktree.path, plan)):
+        return state
+    phase = session.graph.phases[start.phase]
+    words = [*phase.argv, phase.cwd or "", *(word for each in phase.ensure for word in each)]
+    if any("{plan_file}" in word or "ADW_PLAN_FILE" in word for word in words):
+        return state
+    child = child_id(start.phase, start.attempt)
+    detail = f"the plan `{one_line(plan)}` is not there; {child} is told of none"
+    session.event("warning", {"detail": detail}, stage=start.phase, child_id=child)
+    return state.model_copy(update={"plan_file": None})
 
 
 def _failure(session: "Session", owner: str) -> Failure | None:

@@ -481,3 +481,29 @@ def test_a_verdict_that_a_phase_writes_itself_hands_nothing_over(make_ground: Ma
 
     assert (ground.run_dir / "artifacts" / "manifest.json").read_bytes() == b"{}\n"
     assert ground.events("artifact_promoted") == []
+
+
+# --- a plan that is gone -------------------------------------------------------------------
+
+
+def test_a_plan_that_is_gone_stops_only_who_reads_it(make_ground: MakeGround) -> None:
+    """FS-5: not even the phase that makes the plan could start again."""
+    make = 'mkdir -p specs; echo p > "specs/$ADW_ATTEMPT.md"'
+    ground = make_ground(
+        {
+            "plan": phase(make, outputs={"plan": {"path": "specs/*", "state": "plan_file"}}),
+            "build": phase('test "$ADW_ATTEMPT" = 2 || rm "$ADW_PLAN_FILE"', needs=["plan"]),
+            "tidy": phase("true", needs=["build"]),
+            "check": phase('test -e "$ADW_PLAN_FILE"', needs=["tidy"]),
+        }
+    )
+
+    failed = ground.adw("run", "w", "47")
+    resumed = ground.adw("resume", ground.adw_id)
+    again = ground.ok("resume", ground.adw_id, "--from", "plan")
+
+    assert "specs/1.md`, which is not there" in failed.stdout
+    assert "- plan: none\n" in (ground.run_dir / "children" / "tidy-1" / "TASK.md").read_text()
+    assert "the plan `specs/1.md` is not there" in ground.events("warning")[0]["detail"]
+    assert f"adw resume {ground.adw_id} --from plan" in resumed.stderr
+    assert "check         done" in again.stdout
