@@ -14,7 +14,7 @@ from adw import clock, log
 from adw.errors import AdwError, StoreError
 from adw.model.state import ADWStateData
 from adw.store import attempts, requests, runs
-from adw.workspace import leases, queue
+from adw.workspace import queue, tables
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -38,7 +38,7 @@ class Place:
             ticket: The run's; None: it needs no place, and may work at once.
         """
         self._ticket = ticket
-        self._host_dir = leases.host_dir()
+        self._host_dir = tables.host_dir()
         self._entered = False
         self.admitted = ticket is None
         """Whether it may work."""

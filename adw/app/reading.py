@@ -209,17 +209,17 @@ _ATTEMPT: Final = {
 
 def _queue_words(run_dir: str) -> str | None:
     """Where a held run waits, if it waits for others to end."""
-    from adw.workspace import leases, queue
+    from adw.workspace import queue, tables
 
-    found = queue.standing(leases.host_dir(), run_dir, runs.alive)
+    found = queue.standing(tables.host_dir(), run_dir, runs.alive)
     return queue.words(found) if found else None
 
 
 def _waits(run_dir: str) -> bool:
     """Whether a held run waits for others to end."""
-    from adw.workspace import leases, queue
+    from adw.workspace import queue, tables
 
-    return queue.waits(leases.host_dir(), run_dir)
+    return queue.waits(tables.host_dir(), run_dir)
 
 
 def _status(view: dict[str, Any], *, held: bool) -> str:

@@ -25,7 +25,7 @@ from adw.store import runs
 from adw.store.runs import RunLock
 from adw.store.state import StateFile
 from adw.supervise.local import LocalSupervision
-from adw.workspace import leases
+from adw.workspace import leases, tables
 from adw.workspace.worktree import Worktree
 
 
@@ -220,7 +220,7 @@ class Work:
         back, front = self.state.backend_port, self.state.frontend_port
         wanted = (back, front) if back and front else None
         run_dir, serving = self.lock.run_dir, runs.attempt_alive(self.lock.run_dir)
-        host, adw_id = leases.host_dir(), self.state.adw_id
+        host, adw_id = tables.host_dir(), self.state.adw_id
         try:
             pair = leases.lease(host, adw_id, run_dir, wanted, slots, runs.alive, serving=serving)
         except StoreError as error:

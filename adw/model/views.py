@@ -91,8 +91,8 @@ class Latest(_Head):
     """SHA-256 of the state file that it was made from."""
     closing: str | None
     """How the run ended; null while it is not over."""
-    left: Literal["pause", "SIGINT", "SIGTERM"] | None
-    """How a person ended the last sitting."""
+    left: Literal["pause", "SIGINT", "SIGTERM", "no_place", "queued"] | None
+    """How the last sitting ended, or stands, before the run was over."""
     updated_at: Instant
     """When it was written."""
 

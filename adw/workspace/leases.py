@@ -9,7 +9,7 @@ import errno
 import os
 import socket
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -41,17 +41,6 @@ class Lease:
         return BACKEND + self.slot, FRONTEND + self.slot
 
 
-def host_dir(environ: Mapping[str, str] | None = None) -> str:
-    """The directory that all runs of this user on this host share; it may not exist yet."""
-    env = os.environ if environ is None else environ
-    if env.get("ADW_HOST_DIR"):
-        return os.path.abspath(env["ADW_HOST_DIR"])
-    state = env.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):
-        state = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "adw")
-
-
 def lease(
     host_dir: str,
     adw_id: str,
@@ -65,7 +54,7 @@ def lease(
     """Take a pair of ports for a run, for as long as it lives.
 
     Args:
-        host_dir: As `host_dir()` says; made if missing.
+        host_dir: As `tables.host_dir()` says; made if missing.
         adw_id: The run.
         run_dir: Its directory.
         wanted: The pair that its state records; taken again if it is free. None for a new run,

@@ -54,7 +54,7 @@ def enter(host_dir: str, ticket: Ticket, alive: Alive, *, working: bool = False)
     """Go to the end of the queue, and out of it at once where a place is free.
 
     Args:
-        host_dir: As `leases.host_dir()` says; made if missing.
+        host_dir: As `tables.host_dir()` says; made if missing.
         ticket: The run; an older row of it goes.
         alive: Of other runs.
         working: A phase of the run lives: it has its place already, whatever the limit says.

@@ -6,7 +6,7 @@ aside, and a new one begins.
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from adw import log
@@ -14,6 +14,17 @@ from adw.store import files
 
 _VERSION: Final = 1
 _Row = TypeVar("_Row")
+
+
+def host_dir(environ: Mapping[str, str] | None = None) -> str:
+    """The directory that all runs of this user on this host share; it may not exist yet."""
+    env = os.environ if environ is None else environ
+    if env.get("ADW_HOST_DIR"):
+        return os.path.abspath(env["ADW_HOST_DIR"])
+    state = env.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "adw")
 
 
 def load(table: str, key: str, row: Callable[[dict[str, Any]], _Row]) -> list[_Row]:

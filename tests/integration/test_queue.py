@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from adw.app import reading
+from adw.model.views import Latest, RunView
 from adw.store import runs
 from adw.workspace import queue
 from tests.support import wait
@@ -151,6 +152,9 @@ def test_what_is_told_of_a_run_that_waited(place: Callable[..., Ground]) -> None
     adw_id = id_of(ground, 2)
     response = ground.agents / adw_id / "RESPONSE.md"
     until(lambda: response.read_text().startswith(f"# Run {adw_id}: queued\n"))
+    latest = Latest.model_validate_json((response.parent / reading.LATEST).read_bytes())
+    assert latest.left == "queued"
+    assert RunView.model_validate(reading.status(str(response.parent))).status == "queued"
 
     let_go(ground, 1, 2)
     assert (first.wait(PATIENCE_S), second.wait(PATIENCE_S)) == (0, 0)

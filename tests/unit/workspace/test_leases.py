@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adw.errors import ExitCode, PortsExhausted
-from adw.workspace import leases
+from adw.workspace import leases, tables
 
 Take = Callable[..., tuple[int, int]]
 
@@ -198,4 +198,4 @@ def test_a_table_that_is_no_file_is_set_aside(take: Take, tmp_path: Path) -> Non
     ],
 )
 def test_the_host_directory(environ: dict[str, str], expected: str) -> None:
-    assert leases.host_dir(environ) == expected
+    assert tables.host_dir(environ) == expected
