@@ -2,13 +2,15 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from adw.store import effects
 from adw.store.effects import Effect
-from tests.support.adw import Adw
+from tests.support.adw import Adw, command
+from tests.support.wait import until
 
 ID = "cc73faf1"
 
@@ -228,3 +230,19 @@ def test_doctor_names_a_damaged_record(tmp_path: Path) -> None:
     found = people.run("doctor", ID, "--json").result().json()["findings"]
 
     assert [each["path"] for each in found if each["kind"] == "effect"] == [str(path)]
+
+
+def test_two_at_once_are_one_after_the_other(phase: Adw, tmp_path: Path) -> None:
+    """The second waits for the first, and finds its receipt."""
+    slow = 'echo x >> "$OUTSIDE"; while [ ! -e "$OUTSIDE.go" ]; do sleep 0.02; done; echo posted'
+    env = {**os.environ, **phase._env}
+    argv = command("effect", "comment", "--", "sh", "-c", slow)
+    both = [
+        subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    until(lambda: outside(tmp_path), what="the first act")
+    (tmp_path / "outside.go").touch()
+
+    assert [each.communicate(timeout=30)[0] for each in both] == [b"posted\n"] * 2
+    assert outside(tmp_path) == ["x"]

@@ -6,6 +6,7 @@ the next of `modes`; when there are none left, all is well:
 - `ok`: kept, answered 201
 - `lost`: kept, and the connection is closed without an answer
 - `bad_gateway`: kept, answered 502
+- `held`: kept, answered 201 when `release` is set
 - `cut`: not kept, the connection is closed
 - `busy`, `down`: not kept, answered 429 or 503 with `Retry-After: 0`
 
@@ -19,9 +20,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-STATUS: Final = {"ok": 201, "bad_gateway": 502, "busy": 429, "down": 503}
-KEPT: Final = frozenset({"ok", "lost", "bad_gateway"})
-MODES: Final = ("ok", "lost", "bad_gateway", "cut", "busy", "down")
+STATUS: Final = {"ok": 201, "held": 201, "bad_gateway": 502, "busy": 429, "down": 503}
+KEPT: Final = frozenset({"ok", "held", "lost", "bad_gateway"})
 
 
 class Remote:
@@ -32,6 +32,7 @@ class Remote:
         self.looks = list(looks)
         self.comments: list[str] = []
         self.url = ""
+        self.release = threading.Event()
         self._lock = threading.Lock()
 
     def post(self, text: str) -> str:
@@ -74,6 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < size:
             return  # the client died before it had asked
         mode = self.server.remote.post(body.decode())
+        if mode == "held":
+            self.server.remote.release.wait(30)
         self._answer(STATUS.get(mode), b"{}")
 
     def do_GET(self) -> None:
@@ -106,5 +109,6 @@ def serving(remote: Remote) -> Iterator[Remote]:
         try:
             yield remote
         finally:
+            remote.release.set()
             server.shutdown()
             thread.join()
