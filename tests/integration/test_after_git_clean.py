@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,29 +79,6 @@ def test_a_worktree_that_went_too_is_made_again_on_its_branch(ground: Ground) ->
     finish(ground, adw_id)
 
 
-def test_json_and_short_names(ground: Ground) -> None:
-    ground.adw("run", "w", "47")
-    adw_id = ground.adw_id
-    clean(ground)
-    one = json.loads(ground.ok("doctor", "--restore", adw_id[:4], "--json").stdout)
-    clean(ground)
-    again = json.loads(ground.ok("doctor", "--restore", "@47", "--json").stdout)
-    clean(ground)
-    every = json.loads(ground.ok("doctor", "--restore", "--all", "--json").stdout)
-    nothing = ground.ok("doctor", "--restore", "--all")
-
-    more: dict[str, Any] = {"restored": True, "evidence": None, "filled": []}
-    run = {"adw_id": adw_id, **more, "lost": ["logs and packets of 3 attempts"]}
-    assert one == again == {"schema_version": 1, **run}
-    assert every == {"schema_version": 1, "runs": [run]}
-    assert nothing.stdout == "no run is gone that a copy tells of\n"
-    assert ground.adw("doctor", "--restore", "dddddddd").exit_code == 2
-    assert ground.adw("doctor", "--all").stderr == (
-        "error: `--all` goes with `--restore`, and without an ID\n"
-        "  hint: adw doctor --restore --all\n"
-    )
-
-
 def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_back_twice(
     tmp_path: Path,
 ) -> None:
@@ -127,52 +103,3 @@ def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_b
         assert ground.ran("a") == ["a-1", "a-1"], "its end was never recorded"
     finally:
         ground.end()
-
-
-def test_a_damaged_state_is_restored_from_the_copy_which_is_newer_than_the_previous_version(
-    ground: Ground,
-) -> None:
-    ground.adw("run", "w", "47")
-    before, path = ground.entries(), ground.run_dir / "adw_state.json"
-    path.write_bytes(b"{torn")
-    told = ground.ok("doctor", ground.adw_id).stdout
-    said = ground.ok("doctor", "--restore", ground.adw_id).stdout
-
-    assert "the copy under the git directory is good, has 3 entries" in told
-    assert said.startswith("restored a state with 3 entries; the damaged one is kept as")
-    assert ground.entries() == before
-    finish(ground, ground.adw_id)
-
-
-def test_files_that_a_run_lost_are_put_back(ground: Ground) -> None:
-    ground.adw("run", "w", "47")
-    (definition,) = [
-        each
-        for each in (ground.run_dir / "definitions").iterdir()
-        if not each.name.endswith(".graph.json")
-    ]
-    for path in (ground.run_dir / "definitions").iterdir():
-        path.unlink()
-    (ground.run_dir / "run.json").unlink()
-    told = ground.ok("doctor", ground.adw_id).stdout
-    said = ground.ok("doctor", "--restore", ground.adw_id).stdout
-
-    assert f"  hint: adw doctor --restore {ground.adw_id}\n" in told
-    assert said == (
-        f"put back run.json\nput back definitions/{definition.name}\n"
-        f"  next: adw resume {ground.adw_id}\n"
-    )
-    finish(ground, ground.adw_id)
-
-
-def test_a_kill_while_it_is_brought_back_leaves_it_to_the_next_time(ground: Ground) -> None:
-    ground.adw("run", "w", "47")
-    adw_id = ground.adw_id
-    clean(ground)
-    process = ground.start("doctor", "--restore", adw_id, ADW_FAILPOINT="create.before_rename")
-    assert process.wait(20) == -9
-    assert ground.ids() == []
-    ground.ok("doctor", "--restore", adw_id)
-
-    assert [each.name for each in ground.agents.iterdir() if each.name != ".lock"] == [adw_id]
-    finish(ground, adw_id)
