@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 from adw import clock
 
@@ -55,12 +55,13 @@ class Line:
             if fd >= 0:
                 os.set_inheritable(fd, False)  # noqa: FBT003
 
-    def step_up(self) -> None:
-        """Wait for the one before."""
+    def step_up(self) -> Self:
+        """Wait for the one before; returns itself."""
         if self._before >= 0:
             os.read(self._before, 1)
             os.close(self._before)
             self._before = -1
+        return self
 
     def step_on(self) -> None:
         """Let the next one come."""

@@ -47,8 +47,7 @@ def conduct(
             _announce(announce_fd, adw_id)
 
     try:
-        line_up = Line(line)
-        line_up.step_up()
+        line_up = Line(line).step_up()
         sitting = work(Host(nursery, reporter, created, say, line_up.step_on))
         code, adw_id = sitting.exit_code, sitting.adw_id
     except Interrupted as ended:
