@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adw import clock, failpoints
-from adw.app import chaining, define, furnishing, queueing, world
+from adw.app import chaining, define, furnishing, keeping, queueing, world
 from adw.app.copying_state import Copies, Copying
 from adw.app.define import Definition
 from adw.app.opening import Opened, make_session
@@ -151,9 +151,13 @@ class Work:
         session.commit(_nothing)
         return Outcome(None, None)
 
+    def _launched_at(self, child: str) -> str | None:
+        head: str | None = keeping.launch_of(self.lock.run_dir, child).get("head")
+        return head
+
     def _redo_unsaved(self, session: Session) -> None:
         """Start phases again whose work was only in the worktree that is gone."""
-        gone = world.unsaved(self.state, session.graph)
+        gone = world.unsaved(self.state, session.graph, self._launched_at)
         for phase in gone:
             session.record_mark(phase, "worktree_gone")
         if gone:

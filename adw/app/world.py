@@ -1,11 +1,17 @@
 """The world that a run left, looked at before it goes on: commits, plan and worktree still there."""
 
 import os
+from collections.abc import Callable
 
 from adw.core.graph import Graph
 from adw.errors import WorktreeError
+from adw.ids import child_id
 from adw.model.state import ADWStateData
 from adw.workspace.worktree import Worktree
+
+
+def _not_known(_child: str) -> None:
+    """What `unsaved` is told where nothing tells more than the history."""
 
 
 def check(
@@ -48,11 +54,19 @@ def check(
         )
 
 
-def unsaved(state: ADWStateData, graph: Graph) -> list[str]:
+def unsaved(
+    state: ADWStateData, graph: Graph, launched_at: Callable[[str], str | None] = _not_known
+) -> list[str]:
     """Writing phases whose success is in no commit, so that it went with a worktree that is gone.
 
     A phase's work counts as committed when HEAD moved with it or at any time after it; that of the
     graph's `first` never, since what prepares a worktree is mostly ignored by git.
+
+    Args:
+        state: What the history says.
+        graph: Of the run.
+        launched_at: HEAD when an attempt was launched, by its child id; the base branch may have
+            been brought in since the attempt before. None: not known.
     """
     entries = state.phase_history
     last = next((e.commit for e in reversed(entries) if e.commit), None)
@@ -60,7 +74,8 @@ def unsaved(state: ADWStateData, graph: Graph) -> list[str]:
     before = None
     for entry in entries:
         if entry.attempt and entry.success and entry.phase in graph.phases:
-            moved = before is not None and entry.commit != before
+            head = launched_at(child_id(entry.phase, entry.attempt)) or before
+            moved = head is not None and entry.commit != head
             kept = moved or entry.commit != last
             found[entry.phase] = graph.phases[entry.phase].writes and not kept
         before = entry.commit or before

@@ -1,6 +1,7 @@
 """`adw resume --update-base`, and where the run of a clone starts."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,33 @@ def test_case_C21_a_conflict_and_a_dirty_tree_are_refused_and_the_run_goes_on_as
     assert said.exit_code == 2
     assert "the worktree has changes that are in no commit: built" in said.stderr
     assert ground.adw("resume", ground.adw_id).exit_code == 1
+
+
+def test_work_in_no_commit_after_the_base_was_brought_in_is_done_again_when_the_tree_is_gone(
+    tmp_path: Path,
+) -> None:
+    phases = {
+        "look": phase("true", writes=False),
+        "build": phase("test -e mended; echo b >built", needs=["look"]),
+        "test": phase("test -e built; test -e $GROUND/go", needs=["build"], writes=False),
+    }
+    ground = Ground(tmp_path, phases, config={"ports": "none"})
+    try:
+        assert ground.adw("run", "w", "47").exit_code == 1
+        ground.repo.commit("mend", {"mended": ""})
+        assert ground.adw("resume", ground.adw_id, "--update-base").exit_code == 1
+        assert ground.ran("test") == ["test-1"]
+        shutil.rmtree(tree(ground).path)
+        (tmp_path / "go").touch()
+
+        ground.ok("resume", ground.adw_id)
+
+        assert (ground.ran("look"), ground.ran("build")) == (
+            ["look-1"],
+            ["build-1", "build-2", "build-3"],
+        )
+    finally:
+        ground.end()
 
 
 def test_a_clone_starts_from_the_branch_of_its_remote_and_says_so(tmp_path: Path) -> None:
