@@ -81,6 +81,8 @@ def assert_sound(run_dir: Path, *, torn: bool = False) -> None:
         line = attempts.verdict(attempts.read_lines(str(run_dir / "attempts" / child)))
         if line is not None and name in line["outputs"]:
             assert_whole(path, line["outputs"][name])
+        else:
+            assert path.read_bytes() in _sources(run_dir, name, path), path
     found = events(run_dir)
     assert [event["seq"] for event in found] == list(range(1, len(found) + 1))
     assert [event_fault(event) for event in found if event_fault(event)] == []
@@ -95,6 +97,13 @@ def assert_sound(run_dir: Path, *, torn: bool = False) -> None:
         if event["event"] == "artifact_promoted":
             # Copy, then manifest entry, then event.
             assert manifest[event["logical_name"]]["producer"] == event["producer"], event
+
+
+def _sources(run_dir: Path, name: str, copy: Path) -> list[bytes]:
+    """Content of all files that a copy may have been made from."""
+    copies_of = run_dir / "artifacts" / name
+    found = run_dir.parents[1].rglob(copy.name)
+    return [path.read_bytes() for path in found if copies_of not in path.parents]
 
 
 def assert_whole(path: Path, entry: dict[str, Any]) -> None:

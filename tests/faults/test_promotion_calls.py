@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from adw.app import derived
 from adw.core.graph import Output, Retry
 from adw.core.interfaces import LaunchSpec
 from adw.errors import EnvironmentFault
@@ -20,7 +21,7 @@ from adw.store import attempts
 from adw.store.state import load_state
 from tests.faults.conftest import swept
 from tests.faults.failing_calls import KINDS, Killed, failing
-from tests.faults.promotions import assert_settled, assert_sound, assert_whole, manifest_of
+from tests.faults.promotions import assert_settled, assert_sound, assert_whole, copies, manifest_of
 from tests.support.fakes import AT, FakeSupervision
 from tests.unit.app.test_session import World, phase
 
@@ -192,6 +193,28 @@ def test_FS_16_faults_again_and_again(rounds: int, tmp_path: Path) -> None:
         except AssertionError as error:
             message = f"round {number} of seed {SEED}, {faults}: {error}"
             raise AssertionError(message) from error
+
+
+@pytest.mark.parametrize("stride", swept([1, 4], 4))
+def test_FS_16_copies_of_an_attempt_that_is_judged_otherwise_in_the_end_are_removed(
+    stride: int, tmp_path: Path
+) -> None:
+    """Between the kill and the next opening somebody breaks the worktree."""
+    at = 1
+    while True:
+        world = Promoting(tmp_path / str(at))
+        if not fault_at(world, "killed", at):
+            break
+        world.workspace.broken = True
+        world.sitting("once", _NEVER)
+        entries = load_state(world.run_dir)[0].phase_history
+        done = {f"{entry.phase}-{entry.attempt}" for entry in entries if entry.success}
+        run_dir = Path(world.run_dir)
+        assert_sound(run_dir)
+        assert {child for _, child, _ in copies(run_dir)} <= done
+        kinds = [each.kind for each in derived.differences(world.run_dir)]
+        assert "leftover" not in kinds, at
+        at += stride
 
 
 @pytest.mark.timeout(300)
