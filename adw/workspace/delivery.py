@@ -38,6 +38,7 @@ class Delivery:
     base_branch: str | None
     """As the run had it: a local branch, or `<remote>/<branch>`; None: not known."""
     _heads: dict[str, Outcome] = field(default_factory=dict)
+    _known_bases: list[tuple[str, str]] | None = None
 
     def of(self, commit: str, base: str | None) -> Whereabouts:
         """Tell where a commit is.
@@ -51,7 +52,9 @@ class Delivery:
         """
         if base is not None and self._within(commit, base):
             return Whereabouts("merged", "it has no commit of its own")
-        bases = list(self._bases())
+        if self._known_bases is None:
+            self._known_bases = list(self._bases())
+        bases = self._known_bases
         for name, ref in bases:
             if self._within(commit, ref):
                 return Whereabouts("merged", f"merged into `{name}`")

@@ -90,3 +90,27 @@ def test_case_F45_a_worktree_that_is_deleted_under_a_phase_fails_it_and_resume_m
     assert entries[-1] == ("build", 1, False, "workspace")
     assert "the run's worktree is gone" in ground.ok("history", ground.adw_id).stdout
     assert ground.ran("plan") == ["plan-1", "plan-2"], "its work was in no commit"
+
+
+def test_a_failed_run_goes_on_after_gc_took_its_worktree(tmp_path: Path) -> None:
+    ground = Ground(
+        tmp_path / "g",
+        {
+            "build": phase("echo made > made.txt"),
+            "save": {"use": "commit", "needs": ["build"]},
+            "test": phase('[ -e "$GROUND/well" ]', needs=["save"], writes=False),
+        },
+    )
+    try:
+        assert ground.adw("run", "w", "47").exit_code == 1
+        collected = ground.ok("gc", "--older-than", "0s").stdout
+        gone = not (ground.repo.path / "trees" / ground.adw_id).exists()
+        (ground.base / "well").touch()
+        ground.ok("resume", ground.adw_id)
+
+        assert gone
+        assert f"removed       worktree trees/{ground.adw_id}: it is clean" in collected
+        assert "the run is failed and can go on; 1 commit is on no remote" in collected
+        assert (ground.ran("build"), ground.ran("test")) == (["build-1"], ["test-1", "test-2"])
+    finally:
+        ground.end()
