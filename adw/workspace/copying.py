@@ -75,11 +75,8 @@ def bring(repo: Repository, place: Place, names: Sequence[str], *, fresh: bool) 
         for name in wanted_now:
             found = [f for f in _files_of(repo, place, name, told) if f not in tracked]
             missing = [f for f in found if not _there(place, f) and _free(place, f, told)]
-            for file in _ignored(repo, place, name, missing, told):
-                if line := _copy(repo, place, file, os.path.join(room, "copy")):
-                    told.append(line)
-                else:
-                    note.files.append(file)
+            ready = _ignored(repo, place, name, missing, told)
+            note.files += _copy(repo, place, ready, room, told)
             note.names.append(name)
     note.names = list(dict.fromkeys(note.names))
     note.files = list(dict.fromkeys(note.files))
@@ -223,9 +220,36 @@ def _pattern(path: str) -> bytes:
 # --- copying -----------------------------------------------------------------------------
 
 
-def _copy(repo: Repository, place: Place, file: str, temp: str) -> str | None:
-    """Make one copy, durably, by way of `temp`; a line where the original cannot be read."""
-    source, target = os.path.join(repo.root, file), os.path.join(place.path, file)
+def _copy(
+    repo: Repository, place: Place, names: Sequence[str], room: str, told: list[str]
+) -> list[str]:
+    """Make copies, durably: all written, then all synced, which a disk does faster, then named."""
+    temps: dict[str, str] = {}
+    for name in names:
+        temp = os.path.join(room, f"copy-{len(temps)}")
+        if line := _read_into(temp, os.path.join(repo.root, name), name):
+            told.append(line)
+        else:
+            temps[name] = temp
+    for temp in temps.values():
+        with locks.storing(temp):
+            files.sync_file(temp)
+    folders = set()
+    for name, temp in temps.items():
+        target = os.path.join(place.path, name)
+        folders.add(os.path.dirname(target))
+        with locks.storing(target):
+            files.make_dirs(os.path.dirname(target), mode=0o755)
+            _put(temp, target)
+            files.unlink(temp)
+    for folder in folders:
+        with locks.storing(folder):
+            files.sync_dir(folder)
+    return list(temps)
+
+
+def _read_into(temp: str, source: str, file: str) -> str | None:
+    """Copy one file to `temp`, not durably yet; a line where it cannot be read."""
     try:
         fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -234,14 +258,10 @@ def _copy(repo: Repository, place: Place, file: str, temp: str) -> str | None:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             return f"`{_shown(file)}` is not copied: it is no regular file"
-        with locks.storing(target):
+        with locks.storing(temp):
             pieces = iter(lambda: original.read(_CHUNK), b"")
             files.replace(temp, pieces, sync=False, mode=stat.S_IMODE(info.st_mode) & 0o777)
             os.utime(temp, ns=(info.st_atime_ns, info.st_mtime_ns))
-            files.sync_file(temp)
-            files.make_dirs(os.path.dirname(target), mode=0o755)
-            _put(temp, target)
-            files.sync_dir(os.path.dirname(target))
     return None
 
 

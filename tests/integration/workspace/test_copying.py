@@ -254,5 +254,5 @@ def die_at(point: int, patch: pytest.MonkeyPatch) -> None:
 
         return before
 
-    for name in ("replace", "link", "make_dir", "sync_dir", "sync_file", "remove_tree"):
+    for name in ("replace", "link", "make_dir", "sync_dir", "sync_file", "unlink", "remove_tree"):
         patch.setattr(files, name, counted(getattr(files, name)))
