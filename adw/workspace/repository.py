@@ -98,14 +98,16 @@ def base_branch(repo: Repository, configured: str | None = None) -> str | None:
     """
     if configured is not None:
         return configured
-    remote = _names(repo, f"{_ORIGIN}HEAD", _ORIGIN)
+    remote, here = _names(repo, f"{_ORIGIN}HEAD", _ORIGIN), current_branch(repo)
+    if remote == here:
+        return here
     for name, ref in (
         (remote, f"refs/heads/{remote}"),
         (f"origin/{remote}", _ORIGIN + str(remote)),
     ):
         if remote and _tip(repo, ref):
             return name
-    return current_branch(repo)
+    return here
 
 
 def current_branch(repo: Repository) -> str | None:
