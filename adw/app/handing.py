@@ -92,7 +92,10 @@ def hand(
             secrets=_secrets(phase, session.parts.secrets),
         )
         launched = launching.write_launch(launch, session.parts.base_env)
-    except (MissingInput, IncompletePacket, ValueError) as error:
+    except MissingInput as error:
+        message = f"{error}{_way_out(session, error.name)}"
+        raise Refused(message) from error
+    except (IncompletePacket, ValueError) as error:
         raise Refused(str(error)) from error
     cause = "narrowed_retry" if brief.missing else "attempt"
     session.packet_written(start.phase, launch.child_id, launched.task_sha256, cause)
@@ -121,6 +124,14 @@ def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) ->
         again=good_before(run_dir, missing[0]) if missing else (),
         addenda=session.addenda.get(start.phase, ()),
     )
+
+
+def _way_out(session: "Session", name: str) -> str:
+    """Which phase makes a missing input: another try of the one that reads it would not."""
+    for phase in session.parts.full.phases.values():
+        if name in {output.name for output in phase.outputs} and phase.name in session.graph.phases:
+            return f"; adw resume {session.state.adw_id} --from {phase.name} makes it"
+    return ""
 
 
 def _with_plan(session: "Session", start: Start) -> ADWStateData:

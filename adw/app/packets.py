@@ -276,12 +276,14 @@ def run_response(report: RunReport) -> str:
     view = report.view
     summary = ", ".join(f"{number} {status}" for status, number in sorted(report.counts.items()))
     reason = f"\n{view['reason']}\n" if view["reason"] else ""
+    until = f"- waits until: {view['until']}\n" if view.get("until") else ""
     return (
         f"# Run {view['adw_id']}: {view['status']}\n{reason}\n"
         f"- task: {view['issue']}, see TASK.md\n"
         f"- workflow: {view['workflow']}\n"
         f"- branch: {view['branch'] or 'not made yet'}\n"
         f"- worktree: {view['worktree'] or 'not made yet'}\n"
+        f"{until}"
         f"\n## Phases\n\n{summary}\n{_listed(report.notes[:SHOWN], len(report.notes))}"
         f"{_section('Done', report.done, report.counts.get('done', 0))}"
         f"{_section('Recovery', report.recoveries, len(report.recoveries))}"

@@ -304,7 +304,15 @@ class Input:
 
 
 class MissingInput(Exception):
-    """An input that is not there; says so in one line."""
+    """An input that is not there; says so in one line.
+
+    Attributes:
+        name: Its logical name.
+    """
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"its input `{name}` is missing: {why}")
+        self.name = name
 
 
 def inputs(
@@ -319,15 +327,13 @@ def inputs(
     for name in names:
         entry = manifest.get(name)
         if entry is None:
-            message = f"its input `{name}` is missing: no phase has put it out"
-            raise MissingInput(message)
+            raise MissingInput(name, "no phase has put it out")
         root, below = _root(run_dir, str(entry["producer"]), str(entry["root"]), tree)
         relative = os.path.join(below, entry["source"])
         sha256 = artifacts.digest(root, relative)
         if sha256 is None:
             where = f"; a copy is `{entry['path']}`" if entry["path"] else ""
-            message = f"its input `{name}` is missing: `{entry['source']}` is gone{where}"
-            raise MissingInput(message)
+            raise MissingInput(name, f"`{entry['source']}` is gone{where}")
         path = os.path.join(root, relative)
         found.append(
             Input(name, path, entry["description"], entry["producer"], entry["sha256"], sha256)

@@ -50,6 +50,7 @@ def test_a_link_in_place_of_a_folder_stops_the_run_and_harms_nothing_outside(
     assert ground.ran("rob") == ["rob-1"]
 
 
+@pytest.mark.sweep
 def test_a_folder_that_a_phase_made_among_the_packets_is_left_alone(
     make_ground: MakeGround,
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_directory_in_place_of_a_derived_file_stops_nothing(
     assert any(each.endswith(".dir") for each in beside), beside
 
 
+@pytest.mark.sweep
 def test_a_directory_with_the_name_of_a_temporary_file_stops_no_resume(
     make_ground: MakeGround,
 ) -> None:
@@ -254,7 +256,7 @@ SAYINGS = {
 }
 
 
-@pytest.mark.parametrize("name", swept(SAYINGS, "a name of a missing output", "a cut summary"))
+@pytest.mark.parametrize("name", swept(SAYINGS, "a name of a missing output"))
 def test_no_secret_goes_from_the_words_of_a_phase_into_what_is_told(
     make_ground: MakeGround, name: str
 ) -> None:
@@ -281,6 +283,7 @@ def test_no_secret_goes_from_the_words_of_a_phase_into_what_is_told(
                 assert piece.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.sweep
 def test_words_of_a_phase_are_withheld_where_its_secret_is_not_known(
     make_ground: MakeGround,
 ) -> None:
@@ -336,6 +339,7 @@ def test_a_narrowed_retry_is_told_what_to_take_over_from_the_attempt_before(
     }
 
 
+@pytest.mark.sweep
 def test_a_narrowed_retry_after_a_reset_says_that_the_worktree_was_set_back(
     make_ground: MakeGround,
 ) -> None:
@@ -351,6 +355,7 @@ def test_a_narrowed_retry_after_a_reset_says_that_the_worktree_was_set_back(
     assert "Do only this" not in task
 
 
+@pytest.mark.sweep
 def test_what_is_wrong_with_a_result_is_named(make_ground: MakeGround) -> None:
     """Also where the exit code alone would have failed the attempt."""
     text = """echo '{"blocker": {"question": "?", "kind": "x"}}' > "$ADW_RESULT"; exit 77"""
@@ -395,6 +400,7 @@ def test_a_clarification_for_a_phase_without_its_task_is_kept_for_later_attempts
     assert ground.events("packet_written")[-1]["child_id"] == "build-2"
 
 
+@pytest.mark.sweep
 def test_a_link_in_place_of_a_childs_folder_leads_no_report_outside(
     make_ground: MakeGround, tmp_path: Path
 ) -> None:
@@ -453,6 +459,7 @@ def test_a_lost_history_tells_all_promotions_again_not_the_latest_alone(
     assert [each["artifact_path"] for each in ground.events("artifact_promoted")] == before
 
 
+@pytest.mark.sweep
 def test_a_verdict_that_a_phase_writes_itself_hands_nothing_over(make_ground: MakeGround) -> None:
     """H40, H47: the last word is adw's."""
     output = {
@@ -507,3 +514,35 @@ def test_a_plan_that_is_gone_stops_only_who_reads_it(make_ground: MakeGround) ->
     assert "the plan `specs/1.md` is not there" in ground.events("warning")[0]["detail"]
     assert f"adw resume {ground.adw_id} --from plan" in resumed.stderr
     assert "check         done" in again.stdout
+
+
+# --- what comes next -----------------------------------------------------------------------
+
+
+def test_a_missing_input_names_the_phase_that_makes_it(make_ground: MakeGround) -> None:
+    """Another try of the phase that reads it fails in the same way."""
+    ground = make_ground(
+        {
+            "plan": phase("echo x > x", outputs={"x": {"path": "x"}}),
+            "build": phase('rm -f x; test -e "$GROUND/go"', needs=["plan"], inputs=["x"]),
+        }
+    )
+    ground.adw("run", "w", "47")
+    ground.go()
+
+    refused = ground.adw("resume", ground.adw_id)
+    ground.ok("resume", ground.adw_id, "--from", "plan")
+
+    assert f"adw resume {ground.adw_id} --from plan makes it" in refused.stdout
+
+
+@pytest.mark.sweep
+def test_a_run_that_waits_says_until_when(make_ground: MakeGround) -> None:
+    """FS-3: also when its orchestrator has left."""
+    text = """echo '{"retry_after_s": 9999}' > "$ADW_RESULT"; exit 75"""
+    ground = make_ground({"build": phase(text)})
+
+    ground.adw("run", "w", "47", "--no-wait")
+
+    until = ground.status(ground.adw_id)["until"]
+    assert f"\n- waits until: {until}\n" in (ground.run_dir / "RESPONSE.md").read_text()
