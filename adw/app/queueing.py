@@ -1,16 +1,21 @@
 """A run's place among those that may work at once (`max_concurrent`), and its wait for one.
 
 A run that waits exists, holds its lock and has neither ports nor a worktree yet. It takes up what
-people ask of it, and leaves the queue for a signal, a cancel or a pause.
+people ask of it, and leaves the queue for a signal, a cancel or a pause. A run that only waits for
+an instant far away lets others have its place meanwhile.
 """
 
+import math
 import os
 import select
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from adw import clock, log
+from adw import clock, engine, log
+from adw.core.decide import Decision
+from adw.core.interfaces import Supervision
+from adw.engine import Outcome
 from adw.errors import AdwError, StoreError
 from adw.model.state import ADWStateData
 from adw.store import attempts, requests, runs
@@ -25,6 +30,8 @@ QUEUED: Final = "queued"
 NO_PLACE: Final = "no_place"
 """How a sitting ended that was not to wait."""
 _POLL_S: Final = 1.0  # a place that was given back wakes the next; a killed run wakes nobody
+_FAR_S: Final = 30.0  # a shorter wait is not worth another turn
+_LONGEST_S: Final = 3600.0  # poll(2) counts milliseconds in an int
 _FIX: Final = "ADW_HOST_DIR names a folder that can be written, or no `max_concurrent` in adw.yaml"
 
 
@@ -42,6 +49,11 @@ class Place:
         self._entered = False
         self.admitted = ticket is None
         """Whether it may work."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether only so many may work at once."""
+        return self._ticket is not None
 
     @classmethod
     def of(cls, root: str, run_dir: str, state: ADWStateData, config: Mapping[str, Any]) -> Self:
@@ -66,9 +78,14 @@ class Place:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back and wake who may have it; where that fails, the death of this process does."""
+        """Give it back."""
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Leave the queue and wake who is next; where that fails, the death of this process does."""
         if self._ticket is None or not self._entered:
             return
+        self._entered = self.admitted = False
         try:
             for run_dir in queue.leave(self._host_dir, self._ticket, runs.alive):
                 requests.wake(run_dir)
@@ -148,6 +165,47 @@ def await_place(
     return False
 
 
+def drive(
+    place: Place,
+    session: "Session",
+    supervision: Supervision,
+    say: Callable[[str], None],
+    *,
+    wait: bool,
+) -> Outcome:
+    """Drive a run that has its place, as `engine.drive`.
+
+    While it only waits for an instant that is far away, others may have its place; then it queues
+    again.
+    """
+    ticker = clock.Clock()
+    if not (place.limited and wait):
+        return engine.drive(session, supervision, ticker, wait=wait)
+    while True:
+        outcome = engine.drive(session, supervision, ticker, wait=False)
+        if outcome.closing or outcome.wish or outcome.wake_at is None:
+            return outcome
+        if outcome.wake_at - ticker.now() > _FAR_S:
+            place.give_back()
+        _rest(session, ticker, outcome.wake_at)
+        if not place.admitted:
+            await_place(place, session, session.parts.wishes, say, wait=True)
+
+
+def _rest(session: "Session", ticker: clock.Clock, until: float | None) -> None:
+    """Sleep until an instant (epoch seconds), or until there is something to start or a wish."""
+    while until is not None and session.wish() is None:
+        left_s = until - ticker.now()
+        if left_s <= 0:
+            return
+        _sleep(session.parts.wishes, min(left_s, session.tick_s() or left_s))
+        session.tick()
+        if session.dirty():
+            decision = _settle(session)
+            now = decision.starts or decision.skips or decision.closing
+            until = None if now else decision.wake_at
+
+
 def _wished(session: "Session | None", wishes: "Wishes") -> bool:
     if session is not None:
         return session.wish() is not None
@@ -157,11 +215,11 @@ def _wished(session: "Session | None", wishes: "Wishes") -> bool:
     return any(each.kind in {"cancel", "pause"} for each in new)
 
 
-def _sleep(wishes: "Wishes") -> None:
+def _sleep(wishes: "Wishes", longest_s: float = _POLL_S) -> None:
     poll = select.poll()
     for fd in wishes.fds:
         poll.register(fd, select.POLLIN)
-    poll.poll(_POLL_S * 1000)
+    poll.poll(math.ceil(min(longest_s, _LONGEST_S) * 1000))
     wishes.drain()
 
 
@@ -176,11 +234,12 @@ def _tell_end(session: "Session", waited_s: float) -> None:
     session.event("run_admitted", {"waited_s": round(waited_s)})
 
 
-def _settle(session: "Session") -> None:
+def _settle(session: "Session") -> Decision:
     """Put what was asked into the state, and what is told where readers find it."""
     decision = session.decide(clock.Clock().now())
     session.commit(_nothing)
     session.publish(decision)
+    return decision
 
 
 def _nothing() -> None:

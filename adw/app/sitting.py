@@ -115,7 +115,7 @@ class Work:
             if remade:
                 self._redo_unsaved(session)
             if place.admitted or over or session.wish():
-                outcome = drive(session, supervision, clock.Clock(), wait=wait)
+                outcome = queueing.drive(place, session, supervision, self.host.say, wait=wait)
             else:
                 outcome = self._not_waited(session)
             self._close(session, outcome)

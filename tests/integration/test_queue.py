@@ -251,6 +251,26 @@ def test_a_resume_has_its_place_while_its_phase_lives_and_else_goes_to_the_end(
     assert begun(ground) == [1, 2, 3]
 
 
+def test_while_a_run_waits_for_a_far_instant_others_have_its_place(
+    place: Callable[..., Ground],
+) -> None:
+    ground = place(1)
+    later = f'{COUNT}; echo \'{{"retry_after_s": 3600}}\' > "$ADW_RESULT"; exit 75'
+    other = {"schema_version": 1, "name": "later", "phases": {"a": {"run": later}}}
+    ground.repo.commit("later", {"workflows/later.yaml": json.dumps(other)})
+    parked = ground.start("run", "later", "1")
+    until(lambda: statuses(ground).get(1) == "held")
+    until(lambda: line(ground) == [])
+
+    let_go(ground, 2)
+    ground.ok("run", "w", "2", "--no-wait")
+
+    assert statuses(ground) == {1: "held", 2: "succeeded"}
+    assert reading.status(str(ground.agents / id_of(ground, 1)))["until"] is not None
+    ground.ok("pause", id_of(ground, 1))
+    assert parked.wait(PATIENCE_S) == 6
+
+
 def test_case_K4_leftovers_of_a_dead_run_do_not_defer_its_issue(
     place: Callable[..., Ground],
 ) -> None:
