@@ -88,10 +88,11 @@ def scratch(place: Place) -> Iterator[str]:
 
 
 def sweep(place: Place) -> None:
-    """Remove scratch directories that a kill left; nobody else works for this run now."""
+    """Remove scratch directories that a kill left; those of processes that live stay."""
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(room(place)):
-            if name.startswith(_SCRATCH):
+            pid = name.removeprefix(_SCRATCH).partition("-")[0]
+            if name.startswith(_SCRATCH) and not os.path.exists(f"/proc/{pid}"):
                 with contextlib.suppress(OSError):
                     files.remove_tree(os.path.join(room(place), name))
 
@@ -165,7 +166,7 @@ def stale_locks(place: Place) -> list[str]:
 def remove_stale_locks(place: Place) -> list[str]:
     """Remove them, unless a git that somebody else started works in the tree."""
     found = stale_locks(place)
-    alive = _git_in(place.path)
+    alive = git_in(place.path)
     if alive:
         log.event("git.locks_kept", locks=found, held_by=alive)
         return []
@@ -227,7 +228,7 @@ def _free(prefix: str) -> str:
     return f"{prefix}{number}"
 
 
-def _git_in(path: str) -> list[int]:
+def git_in(path: str) -> list[int]:
     """Processes named git that work in a directory or below it; none where /proc is absent."""
     found = []
     try:

@@ -23,6 +23,7 @@ Directory = Literal["absent", "empty", "ours", "other"]
 
 _SHA: Final = re.compile(r"\A[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BRANCH: Final = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*\Z")
+_CORE_WORKTREE: Final = re.compile(r"^\s*worktree\s*=", re.IGNORECASE | re.MULTILINE)
 _BRANCH_LIMIT: Final = 200  # characters; a ref is a file name
 _SMALL: Final = 64 * 1024
 _PACKED: Final = 256 * 1024 * 1024
@@ -198,6 +199,12 @@ def common_of(admin: str) -> str | None:
     """The shared directory that a worktree's own git directory leads to; None if it does not."""
     text = read_text(os.path.join(admin, "commondir"))
     return os.path.realpath(os.path.join(admin, text)) if text else None
+
+
+def leads_away(place: Place) -> bool:
+    """Whether `core.worktree` of the worktree's own configuration is set, as adw never does."""
+    text = read_text(os.path.join(place.admin, "config.worktree"))
+    return text is not None and _CORE_WORKTREE.search(text) is not None
 
 
 def same(one: str, other: str) -> bool:

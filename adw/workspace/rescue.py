@@ -27,6 +27,7 @@ LIMIT_BYTES: Final = 100 << 20
 LOCK_WAIT_S: Final = 120.0
 ADD_TRIES: Final = 5
 """git refuses a file that goes away or changes while it is added, whoever does that."""
+_REFUSED: Final = 128  # git's exit code; a git that was killed left its lock on the index
 _INDEX_LIMIT: Final = 1 << 30
 _WHO: Final = {
     f"GIT_{role}_{field}": value
@@ -95,6 +96,7 @@ def keep(
     """
     if not os.path.isdir(place.path):
         return None
+    _await_orphan(place)
     found, head = changes(place, exclude), registration.head_commit(place)
     if found.any:
         commit = _commit(place, name, head, _tree(place, found), found.left_out)
@@ -151,6 +153,7 @@ def back_to(
         GitError: git refused; what was there is kept or still there.
         HostLocked: Another adw kept the repository's lock for too long.
     """
+    _await_orphan(place)
     found, now = changes(place, exclude), registration.head_commit(place)
     kept = None
     if found.any or now != head:
@@ -163,7 +166,10 @@ def back_to(
             assert kept_as is not None, "a commit, or HEAD"
             kept = Kept(pin(place, free, kept_as), kept_as, _told(found.left_out))
     spared = [*(os.fsencode(path) for path in exclude), *found.left_out]
-    _restore(place, head, commit, spared)
+    with locks.storing(mending.room(place)):
+        files.make_dirs(mending.room(place))
+    with locks.held(_tree_lock(place), LOCK_WAIT_S) as lock_fd:
+        _restore(place, head, commit, spared, lock_fd)
     return kept
 
 
@@ -257,8 +263,8 @@ def write_tree(place: Place, found: Changes, env: Mapping[str, str]) -> str:
         try:
             git(*words, stdin=b"\0".join(specs) + b"\0")
             break
-        except GitError:
-            if not left:
+        except GitError as error:
+            if not left or error.fields["exit_code"] != _REFUSED:
                 raise
     if found.staged_copies:
         names = b"\0".join(found.staged_copies) + b"\0"
@@ -302,7 +308,20 @@ def free_name(place: Place, name: str) -> str:
     return f"{name}-{number}"
 
 
-def _restore(place: Place, head: str, commit: str | None, spared: Sequence[bytes]) -> None:
+def _tree_lock(place: Place) -> str:
+    return os.path.join(mending.room(place), "tree-lock")
+
+
+def _await_orphan(place: Place) -> None:
+    """Wait for the git of an adw that was killed while it put the tree back: it holds the lock."""
+    if os.path.exists(_tree_lock(place)):
+        with locks.held(_tree_lock(place), LOCK_WAIT_S):
+            pass
+
+
+def _restore(
+    place: Place, head: str, commit: str | None, spared: Sequence[bytes], lock_fd: int
+) -> None:
     """Make files and index those of a kept tree, then branch and index those of `head`.
 
     In this order the branch never names a kept tree, whatever moment a kill hits.
@@ -310,7 +329,9 @@ def _restore(place: Place, head: str, commit: str | None, spared: Sequence[bytes
 
     def git(*args: str, stdin: bytes | None = None) -> bytes:
         words = explicit(place, [*_PLAIN, *args])
-        return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=_LITERAL)
+        return run_git(
+            words, place.path, kind="read", stdin=stdin, timeout_s=None, env=_LITERAL, hold=lock_fd
+        )
 
     git("read-tree", "-u", "--reset", commit or head)
     patterns = (b"/" + _escaped(path.rstrip(b"/")) for path in spared)

@@ -233,7 +233,7 @@ _WORDS: Final[dict[tuple[str, str], str]] = {
     ("head", "detached"): "HEAD detached",
     ("held", "locked"): "`git worktree lock`",
     ("ran", "yes"): "phases ran in it",
-    ("begun", "yes"): "adw was making it",
+    ("begun", "yes"): "half-made by adw",
 }
 
 

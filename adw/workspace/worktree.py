@@ -141,6 +141,11 @@ class Worktree:
         common = registration.common_of(self._place.admin)
         if common is None or not registration.same(common, self._repo.git_dir):
             self._refuse("the worktree's registration does not lead to the repository", None)
+        if registration.leads_away(self._place):
+            self._refuse(
+                "the worktree's own configuration leads git to another directory",
+                f"git -C {shlex.quote(self.path)} config --worktree --unset core.worktree",
+            )
         branch = registration.head_branch(self._place)
         if branch != self.branch:
             self._refused("wrong_branch" if branch else "detached", branch)
@@ -218,7 +223,7 @@ class Worktree:
     # --- mending --------------------------------------------------------------------------
 
     def mend_locks(self) -> list[str]:
-        """Remove lock files that a killed git of this run left.
+        """Remove lock files, and temporary ones, that a killed git of this run left.
 
         Only those of this worktree's own git directory and the lock of the run's own branch.
         The caller holds the run's lock and knows that no process of the run lives; a git that
@@ -230,6 +235,7 @@ class Worktree:
         Raises:
             HostLocked: Another adw kept the repository's lock for too long.
         """
+        mending.sweep(self._place)
         if not mending.stale_locks(self._place):
             return []
         with self._locked():

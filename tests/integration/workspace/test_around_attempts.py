@@ -77,6 +77,10 @@ HISTORY = {
     "detached": ("git checkout -q --detach\ngit commit -q --allow-empty -m x", "detached HEAD"),
     "renamed": ("git branch -q -m other", "is on branch `other`"),
     "git deleted": ("rm .git", "has no valid `.git` file"),
+    "led away": (
+        "git config extensions.worktreeConfig true\ngit config --worktree core.worktree /tmp",
+        "leads git to another directory",
+    ),
     "branch deleted": (
         "b=$(git symbolic-ref HEAD)\ngit checkout -q --detach HEAD~1\ngit update-ref -d $b",
         "detached HEAD",

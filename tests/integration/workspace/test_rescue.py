@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adw.errors import GitError, WorktreeError
+from adw.errors import GitError, HostLocked, WorktreeError
+from adw.store import files
 from adw.workspace import rescue
 from adw.workspace.repository import locate
 from adw.workspace.worktree import Worktree
@@ -278,6 +279,42 @@ def test_a_tree_on_another_branch_is_not_touched(repo: Repo, made: Worktree) -> 
         back(made, "0123456789" * 4, None)
 
     assert content(made) == before
+
+
+def test_a_git_that_outlived_its_adw_is_waited_for(
+    repo: Repo, made: Worktree, shim: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still puts the tree back; nothing may be kept, or started, before it is over."""
+    lock = repo.path / ".git/adw" / ADW_ID / "tree-lock"
+    log = repo.path / "log"
+    shim(
+        f'case " $* " in *" clean -f "*) ls -l /proc/$$/fd | grep "{lock}" >>"{log}";; esac\n'
+        'exec $GIT "$@"'
+    )
+    dirty(made)
+    back(made, repo.head(), None)
+    assert "tree-lock" in log.read_text()
+
+    monkeypatch.setattr(rescue, "LOCK_WAIT_S", 0.05)
+    fd = files.open_lock(str(lock))
+    assert files.lock(fd)
+    dirty(made)
+    with pytest.raises(HostLocked):
+        made.keep("build-2-before", ())
+    os.close(fd)
+    assert made.keep("build-2-before", ()) is not None
+
+
+def test_temporary_files_of_a_killed_adw_are_swept_and_those_of_others_stay(
+    repo: Repo, made: Worktree
+) -> None:
+    room = repo.path / ".git/adw" / ADW_ID
+    for name in ("scratch-4194305-aaaa", f"scratch-{os.getpid()}-bbbb"):
+        (room / name).mkdir()
+
+    made.mend_locks()
+
+    assert os.listdir(room) == [f"scratch-{os.getpid()}-bbbb"]
 
 
 # --- odd repositories -------------------------------------------------------------------------

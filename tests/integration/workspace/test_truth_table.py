@@ -252,4 +252,4 @@ def test_case_C27_the_main_checkout_keeps_its_head_and_index(repo: Repo, tree: W
     assert (repo.path / ".git/index").read_bytes() == index
     assert repo.head() == head
     assert repo.git("log", "-g", "--format=%gs", "HEAD").splitlines()[0].startswith("reset")
-    assert os.listdir(repo.path / ".git/adw" / ADW_ID) == []
+    assert os.listdir(repo.path / ".git/adw" / ADW_ID) == ["tree-lock"]
