@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adw.app import keeping, launching, promoting
 from adw.app.launching import IncompletePacket, Launch, Launched
 from adw.app.narrowing import faults_before, good_before
-from adw.app.packets import Brief, Failure, addendum, addendum_head, template_values
+from adw.app.packets import Brief, Failure, addendum, template_values
 from adw.app.promoting import Input, MissingInput
 from adw.app.publish import failure_words
 from adw.core.decide import Start
@@ -247,9 +247,9 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
         message = f"TASK.md of `{child}` cannot be read: {error.strerror or error}"
         raise NoPacket(message) from error
     try:
-        head = addendum_head(request).encode()
-        if head not in data.split(b"\n"):
-            data = data + b"\n" + addendum(request, text).encode("utf-8", "backslashreplace")
+        block = b"\n" + addendum(request, text).encode("utf-8", "backslashreplace")
+        if block not in data:  # its heading alone may stand in what somebody quotes
+            data += block
             files.replace(path, data)
     except OSError as error:
         raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error

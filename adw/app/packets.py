@@ -214,12 +214,7 @@ def _command(argv: Sequence[str]) -> str:
 
 def addendum(request: str, text: str) -> str:
     """A clarification as it stands at the end of a TASK.md; its heading names the request."""
-    return f"{addendum_head(request)}\n\n{text.rstrip()}\n"
-
-
-def addendum_head(request: str) -> str:
-    """The heading by which a clarification is found again."""
-    return f"## Clarification {request.partition('-')[0]}"
+    return f"## Clarification {request.partition('-')[0]}\n\n{text.rstrip()}\n"
 
 
 # --- what came of it ---------------------------------------------------------------------

@@ -17,6 +17,9 @@ _ABSOLUTE: Final = frozenset({"worktree", "python"})
 OWN_PREFIXES: Final = ("ADW_", "GIT_")
 """Variables that no phase inherits, whatever names them."""
 
+_SHARED: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
+"""Variables that phases cannot do without: as a secret of one they would be kept from the rest."""
+
 
 def faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
     """Everything wrong with what single phases give and take, in declared order."""
@@ -67,6 +70,8 @@ def _secrets(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
         elif name.startswith(OWN_PREFIXES):
             detail = f"`{name}` is a variable that adw itself sets or keeps away from phases"
             yield Found(path, detail, "take another name")
+        elif name in _SHARED:
+            yield Found(path, f"`{name}` is no secret: all phases have it", "leave it out")
         elif name in spec.env:
             detail = f"`{name}` is also set in `env`, where everybody can read it"
             yield Found(path, detail, "take it out of `env`")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from adw.app.handing import append_to_task
 from tests.faults.conftest import MakeGround, swept
 from tests.support.ground import WAIT, Ground, phase
 
@@ -398,6 +399,21 @@ def test_a_clarification_for_a_phase_without_its_task_is_kept_for_later_attempts
     assert "is in the tasks of later attempts only" in warning["detail"]
     ground.ok("resume", ground.adw_id, "--from", "build")
     assert ground.events("packet_written")[-1]["child_id"] == "build-2"
+
+
+def test_a_clarification_that_quotes_the_heading_of_the_next_hides_it_not(tmp_path: Path) -> None:
+    """FS-7: by its heading alone it was taken for there already."""
+    for folder in ("children", "attempts"):
+        (tmp_path / folder / "build-1").mkdir(parents=True)
+    task = tmp_path / "children" / "build-1" / "TASK.md"
+    task.write_text("# Phase build\n")
+    requests = {"000001-task_add.json": "As in\n## Clarification 000002\nit", "000002-x": "Tabs."}
+
+    for name, text in [*requests.items(), *requests.items()]:
+        append_to_task(str(tmp_path), "build-1", name, text)
+
+    assert task.read_text().count("Tabs.") == 1
+    assert task.read_text().count("As in") == 1
 
 
 @pytest.mark.sweep

@@ -238,6 +238,10 @@ ONE_FAULT: dict[str, tuple[str, list[str]]] = {
             "hint: take another name",
         ],
     ),
+    "secret of all": (
+        "  a: {run: x, secrets: [»PATH]}",
+        ["`PATH` is no secret: all phases have it", "hint: leave it out"],
+    ),
     "secret twice": ("  a: {run: x, secrets: [T, »T]}", ["`T` is named twice"]),
     "secret that the file tells": (
         "  a: {run: x, env: {T: hush}, secrets: [»T]}",
