@@ -320,6 +320,7 @@ def _phase(
         writes=spec.writes,
         argv=() if spec.run is None else argv_of(spec.run),
         use=spec.use,
+        options=tuple(spec.options.items()),
         env=tuple(spec.env.items()),
         cwd=spec.cwd,
         timeout_s=spec.timeout if "timeout" in given else limits[0],

@@ -4,11 +4,12 @@ Nothing else is inherited: no `GIT_*`, no `ADW_*` of an outer run, no marker by 
 takes itself for nested. Strangers' text never comes here.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
@@ -24,6 +25,9 @@ ALLOWED_GLOBS: Final = ("LC_*", "XDG_*")
 NEVER: Final = ("ADW_*", "GIT_*", "CLAUDECODE", "CLAUDE_CODE_*")
 """Wins over `env_pass`: these would make a phase act on the wrong repository or believe itself
 nested."""
+
+
+AGENT: Final = "SSH_AUTH_SOCK"
 
 
 def inherited(source: Mapping[str, str], env_pass: Sequence[str]) -> dict[str, str]:
@@ -92,7 +96,22 @@ def body_environment(
         "ADW_FRONTEND_PORT": _text(state.frontend_port),
         "ADW_MODEL_SET": state.model_set,
     }
+    if phase.use is not None:
+        own["ADW_OPTIONS"] = json.dumps(dict(phase.options), ensure_ascii=False)
     return {**base, **dict(phase.env), **own}
+
+
+def with_settings(phase: Phase, config: Mapping[str, Any]) -> Phase:
+    """A phase of a built-in program with what adw.yaml says to it, under what `with` says.
+
+    Those that speak to a remote may use the SSH agent of whoever started adw.
+    """
+    given: dict[str, str] = {}
+    if phase.use in {"push", "tag"}:
+        given["remote"] = str(config.get("remote") or "origin")
+        if AGENT in os.environ:
+            phase = replace(phase, env=((AGENT, os.environ[AGENT]), *phase.env))
+    return replace(phase, options=tuple({**given, **dict(phase.options)}.items()))
 
 
 def _text(value: object) -> str:

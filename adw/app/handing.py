@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from adw.app import keeping, launching, promoting
+from adw.app.environment import with_settings
 from adw.app.launching import IncompletePacket, Launch, Launched
 from adw.app.narrowing import faults_before, good_before
 from adw.app.packets import Brief, Failure, addendum, template_values
@@ -168,7 +169,8 @@ def _filled(session: "Session", phase: Phase, found: Sequence[Input]) -> Phase:
     parts = session.parts
     values = {**template_values(session.pending()), "worktree": parts.worktree.path}
     values.update((f"inputs.{each.name}", each.path) for each in found)
-    return launching.filled(phase, values, parts.fill, parts.program)
+    filled = launching.filled(phase, values, parts.fill, parts.program)
+    return with_settings(filled, parts.config)
 
 
 def _secrets(phase: Phase, known: Mapping[str, str]) -> dict[str, str]:

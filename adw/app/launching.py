@@ -103,7 +103,7 @@ def filled(
     fill: Callable[[str, Mapping[str, object]], str],
     program: Callable[[str], tuple[str, ...]],
 ) -> Phase:
-    """The phase with its templates filled: argv, directory, `ensure` commands, outputs' paths.
+    """The phase with its templates filled: argv, options, directory, `ensure`, outputs' paths.
 
     Raises:
         ValueError: A name has no value yet.
@@ -118,6 +118,7 @@ def filled(
     return replace(
         with_outputs(phase, lambda path: fill(path, plain)),
         argv=program(phase.use) if phase.use else words(phase.argv),
+        options=tuple((name, fill(text, values)) for name, text in phase.options),
         cwd=None if phase.cwd is None else fill(phase.cwd, values),
         ensure=tuple(words(each) for each in phase.ensure),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-FORMAT: Final = 3  # of the JSON form; another number means: compile again from the pin
+FORMAT: Final = 4  # of the JSON form; another number means: compile again from the pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Phase:
     """Command of a `run` phase, with `{name}` templates; `("sh", "-euc", script)` for a string."""
     use: str | None = None
     """Built-in phase program, such as `commit`."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What the built-in program is told, with `{name}` templates."""
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
     """Relative to the worktree; None: the worktree."""
@@ -178,7 +180,7 @@ def _phase_from_json(data: dict[str, Any]) -> Phase:
     for name in ("needs", "argv", "inputs", "secrets"):
         if name in found:
             found[name] = tuple(found[name])
-    for name in ("env", "ensure"):
+    for name in ("env", "ensure", "options"):
         if name in found:
             found[name] = tuple(tuple(item) for item in found[name])
     if "outputs" in found:
@@ -195,7 +197,7 @@ def _phase_from_json(data: dict[str, Any]) -> Phase:
 _DEFAULTS: Final = {
     name: getattr(Phase("x"), name)
     for name in (
-        "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "env", "cwd",
+        "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "options", "env", "cwd",
         "timeout_s", "idle_timeout_s", "ensure", "on_retry",
         "inputs", "secrets", "skill",
     )

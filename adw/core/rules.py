@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from adw.model.workflow import PhaseSpec
 
 CONDITIONS: Final = ("changed", "committed", "clean")
-PROGRAMS: Final = ("commit",)
-"""Built-in phase programs that `use` may name."""
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "commit": (),
+    "push": ("remote", "token", "host", "user"),
+    "tag": ("name", "message", "remote", "token", "host", "user"),
+}
+"""Built-in phase programs that `use` may name, and what `with` may say to each."""
+PROGRAMS: Final = tuple(OPTIONS)
+OWED: Final[Mapping[str, str]] = {"tag": "name"}
+"""An option that a program cannot do without."""
+WRITERS: Final = ("commit",)
+"""Programs that change the worktree."""
 PROGRAMS_NOT_YET: Final = ("classify",)
 
 Path = tuple[str | int, ...]
@@ -55,7 +64,10 @@ def faults_in(phases: Mapping[str, "PhaseSpec"]) -> Iterator[Found]:
 def _command(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
     if spec.use is not None:
         yield from _program((*at, "use"), spec)
-    elif isinstance(spec.run, str):
+        yield from _options((*at, "with"), spec)
+    elif spec.options:
+        yield Found((*at, "with"), "`with` is found beside `run`, it goes with `use` only")
+    if isinstance(spec.run, str):
         yield from _script((*at, "run"), spec.run)
     elif spec.run:
         yield from _words((*at, "run"), spec.run, spec.inputs)
@@ -67,9 +79,36 @@ def _program(path: Path, spec: "PhaseSpec") -> Iterator[Found]:
         yield Found(path, "", not_yet=f"use: {use}")
     elif use not in PROGRAMS:
         yield Found(path, f"unknown built-in phase program `{use}`", _nearest(use, PROGRAMS))
-    elif not spec.writes:
+    elif use in WRITERS and not spec.writes:
         detail = f"`use: {use}` with `writes: false` is found, but it writes"
         yield Found((*path[:-1], "writes"), detail)
+
+
+def _options(at: Path, spec: "PhaseSpec") -> Iterator[Found]:
+    known = OPTIONS.get(spec.use or "")
+    if known is None:
+        return
+    for name, text in spec.options.items():
+        if name not in known:
+            fix = _nearest(name, known) if known else f"`use: {spec.use}` has none"
+            yield Found((*at, name), f"unknown option `{name}` of `use: {spec.use}`", fix)
+        else:
+            yield from _templates((*at, name), text, spec.inputs)
+    owed = OWED.get(spec.use or "")
+    if owed and not spec.options.get(owed):
+        detail = f"`use: {spec.use}` without its option `{owed}`"
+        yield Found(at[:-1], detail, f"add `with: {{{owed}: …}}`")
+    if "token" in spec.options:
+        yield from _token((*at, "token"), spec.options["token"], spec)
+
+
+def _token(path: Path, token: str, spec: "PhaseSpec") -> Iterator[Found]:
+    if token not in spec.secrets:
+        detail = f"`token: {token}` is found, but `{token}` is not among the phase's `secrets`"
+        yield Found(path, detail, f"add `secrets: [{token}]`")
+    elif not spec.options.get("host"):
+        fix = "add `host: github.com`, or whose token it is"
+        yield Found(path, "`token` without `host` is found", fix)
 
 
 def _script(path: Path, script: str) -> Iterator[Found]:

@@ -12,10 +12,12 @@ MAX_SLOTS: Final = 100
 BRANCH_PATTERN: Final = r"^[A-Za-z0-9_][^\s~^:?*\[\\\x00-\x1f\x7f]{0,199}$"
 GLOB_PATTERN: Final = r"^[A-Za-z0-9_*?\[\]!-]{1,128}$"
 ROLE_PATTERN: Final = "^[a-z][a-z0-9_-]{0,63}$"
+REMOTE_PATTERN: Final = "^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$"
 
 Branch = Annotated[str, StringConstraints(pattern=BRANCH_PATTERN)]
 Folder = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern="^[^\\x00]*$")]
 Glob = Annotated[str, StringConstraints(pattern=GLOB_PATTERN)]
+Remote = Annotated[str, StringConstraints(pattern=REMOTE_PATTERN)]
 Role = Annotated[str, StringConstraints(pattern=ROLE_PATTERN)]
 
 
@@ -57,6 +59,8 @@ class Config(Document):
     """`none`, or how many pairs may be leased."""
     max_concurrent: Annotated[int, Field(ge=1, le=1000)] | None = None
     """How many runs of this repository may work at once on this host; absent: any number."""
+    remote: Remote = "origin"
+    """Remote that `use: push` and `use: tag` push to."""
     model_sets: Annotated[
         dict[Literal["base", "heavy"], dict[Role, Text]], Field(default_factory=dict)
     ]

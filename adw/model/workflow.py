@@ -159,7 +159,11 @@ class PhaseSpec(Document):
     run: Command | None = None
     """The command as a list of words, or as text for `sh -euc`."""
     use: Script | None = None
-    """A built-in phase program: `commit`."""
+    """A built-in phase program: `commit`, `push` or `tag`."""
+    options: Annotated[
+        dict[LogicalName, Text], Field(default_factory=dict, max_length=20, alias="with")
+    ]
+    """What the built-in program is told."""
     needs: Annotated[list[PhaseName], Field(default_factory=list, max_length=1000)]
     """Phases that must be done first."""
     when: Annotated[Script, StringConstraints(max_length=500)] | None = None

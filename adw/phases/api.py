@@ -30,7 +30,16 @@ from adw.store import effects, files
 from adw.store.effects import Act, Effect, NotDone, Probe
 from adw.store.encoding import json_bytes
 
-__all__ = ["Act", "Context", "NotDone", "Probe", "effect", "intended", "write_result"]
+__all__ = [
+    "Act",
+    "Context",
+    "NotDone",
+    "Probe",
+    "effect",
+    "intended",
+    "options",
+    "write_result",
+]
 
 _KEY_CHARS: Final = 200
 
@@ -204,6 +213,20 @@ def intended(context: Context, key: str, *, once: bool = False, payload: bytes =
     )
 
 
+def options(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the workflow's `with` says to a built-in program, with what adw.yaml adds to it.
+
+    Raises:
+        UsageError: The variable is malformed: not started as a phase.
+    """
+    env = os.environ if environ is None else environ
+    try:
+        return _inputs(env.get("ADW_OPTIONS") or "{}")
+    except ValueError as error:
+        detail = f"not started as a phase of adw: ADW_OPTIONS: {error}"
+        raise UsageError(detail=detail, fix=None) from None
+
+
 def _number(text: str | None) -> int | None:
     return int(text) if text else None
 
@@ -211,6 +234,6 @@ def _number(text: str | None) -> int | None:
 def _inputs(text: str) -> dict[str, str]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        message = "ADW_INPUTS is no JSON object"
+        message = "no JSON object"
         raise ValueError(message)  # noqa: TRY004 - malformed, as all else in the environment
     return {str(name): str(path) for name, path in found.items()}

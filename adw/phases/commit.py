@@ -104,7 +104,7 @@ def _once(context: Context, tree: Worktree, text: bytes, head: "_Tip", wanted: "
 
     def act() -> str:
         command = ["commit", "--quiet", "--cleanup=whitespace", "-F", "-"]
-        _git(context, *_identity(context), *command, stdin=text)
+        _git(context, *identity(context), *command, stdin=text)
         return tree.check().head or ""
 
     def look() -> str | None:
@@ -208,7 +208,7 @@ def _unstage_copies(context: Context) -> None:
         _git(context, *words, stdin=b"\0".join(paths) + b"\0")
 
 
-def _identity(context: Context) -> list[str]:
+def identity(context: Context) -> list[str]:
     """Settings that stand in for an identity which the user has not configured."""
     args = ["config", "--name-only", "--get-regexp", r"^user\.(name|email)$"]
     done = ask_git(args, context.worktree, kind="read", env=_fenced(context))

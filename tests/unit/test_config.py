@@ -22,6 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "env_pass": [],
     "ports": {"slots": 100},
     "max_concurrent": None,
+    "remote": "origin",
     "model_sets": {},
 }
 FULL = """\
@@ -33,6 +34,7 @@ env_pass: [CI, AWS_*, "X[0-9]?"]
 copy: [.env, config/local/, "a b/é"]
 setup: [make, deps]
 ports: {slots: 15}
+remote: up/stream
 model_sets:
   base: {planner: small, builder: middle}
   heavy: {planner: large}

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from adw.config import parse_config
-from adw.core import template, when
+from adw.core import rules, template, when
 from adw.forge.local import parse_issue
 from adw.loader import advice, load_bytes
 from adw.model.config import Config
@@ -40,7 +40,15 @@ def test_every_key_has_a_row_and_every_later_key_is_named(
         assert keys(model) <= rows(page)
         assert all(f"`{key}`" in page for key in getattr(model, "not_yet", ()))
     known = {key for model in models for key in keys(model)} | {"title", "labels", "class"}
+    known.update(name for names in rules.OPTIONS.values() for name in names)
     assert rows(page) <= known
+
+
+def test_every_option_of_a_built_in_program_is_told() -> None:
+    for program, names in rules.OPTIONS.items():
+        section = WORKFLOW.partition(f"### `use: {program}`")[2].partition("\n### ")[0]
+        assert section, program
+        assert [name for name in names if f"`{name}`" not in section] == []
 
 
 def keys(model: type[BaseModel]) -> set[str]:

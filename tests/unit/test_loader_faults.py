@@ -102,6 +102,45 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
         "  a: {use: commit, writes: »false}",
         ["`use: commit` with `writes: false` is found, but it writes"],
     ),
+    # options of built-in programs
+    "options of a command": (
+        "  a: {run: x, with: »{name: b}}",
+        ["`with` is found beside `run`, it goes with `use` only"],
+    ),
+    "options where there are none": (
+        "  a: {use: commit, with: {name: »b}}",
+        ["unknown option `name` of `use: commit`", "hint: `use: commit` has none"],
+    ),
+    "unknown option": (
+        "  a: {use: push, with: {remot: »b}}",
+        ["unknown option `remot` of `use: push`", "hint: did you mean `remote`?"],
+    ),
+    "tag without name": (
+        "  a: »{use: tag}",
+        ["`use: tag` without its option `name`", "hint: add `with: {name: …}`"],
+    ),
+    "token that is no secret": (
+        "  a: {use: push, with: {token: »T, host: h.example}}",
+        [
+            "`token: T` is found, but `T` is not among the phase's `secrets`",
+            "hint: add `secrets: [T]`",
+        ],
+    ),
+    "token without host": (
+        "  a: {use: push, secrets: [T], with: {token: »T}}",
+        ["`token` without `host` is found", "hint: add `host: github.com`, or whose token it is"],
+    ),
+    "H27 number as an option": (
+        "  a: {use: tag, with: {name: »1.10}}",
+        ["`1.10` is a number, a string is expected", 'hint: write "1.10" in quotes'],
+    ),
+    "unknown input in an option": (
+        "  a: {use: tag, with: {name: »'{inputs.plan}'}}",
+        [
+            "`{inputs.plan}` is found, but `plan` is not among the phase's `inputs`",
+            "hint: add `inputs: [plan]`",
+        ],
+    ),
     # types; H27: strings where strings are meant
     "H27 number in a command": (
         "  a: {run: [sleep, »1.10]}",
