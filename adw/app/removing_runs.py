@@ -191,7 +191,7 @@ def _remove(places: Places, run: _Run) -> Iterator[Part]:
     yield from refs
     if branch is not None:
         if branch.action == REMOVE and not run.options.dry_run:
-            branch = _delete_branch(run, branch)
+            branch = _delete_branch(run, branch, str(seen and seen.tip))
         yield branch
     yield _directory(places, run, kept=any(p and p.action in _STAYS for p in (tree, branch, *refs)))
 
@@ -296,10 +296,10 @@ def _branch(run: _Run, seen: Seen | None, *, tree_kept: bool) -> Part | None:
     return Part("branch", name, KEPT, found.words, hint)
 
 
-def _delete_branch(run: _Run, part: Part) -> Part:
-    tip = registration.tip(run.place)
+def _delete_branch(run: _Run, part: Part, tip: str) -> Part:
     try:
-        removing.delete_branch(run.place, tip or "")
+        removing.delete_refs(run.place, {f"refs/heads/{part.name}": tip})
+        removing.forget_branch(run.place)
     except AdwError as error:
         return _failed("branch", part.name, error)
     if registration.tip(run.place) is not None:
@@ -346,7 +346,7 @@ def _drop_refs(places: Places, run: _Run, name: str, refs: list[str], why: str) 
     if run.options.dry_run:
         return Part("refs", name, REMOVE, f"{_trees(refs)}, {why}")
     try:
-        removing.delete_refs(places.repo, refs)
+        removing.delete_refs(run.place, dict.fromkeys(refs))
     except AdwError as error:
         return _failed("refs", name, error)
     left = removing.kept_refs(places.repo, run.adw_id).keys() & set(refs)

@@ -8,14 +8,14 @@ decided by the caller; what is done here is verified on the disk.
 
 import contextlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from adw import log
-from adw.errors import GitError
 from adw.store import files
-from adw.workspace import locks, mending, registration
+from adw.workspace import locks, mending, occupants, registration
 from adw.workspace.git import ask_git, run_git
 from adw.workspace.registration import Place
 from adw.workspace.repository import Repository
@@ -23,6 +23,7 @@ from adw.workspace.repository import Repository
 LOCK_WAIT_S: Final = 120.0
 ASIDE: Final = ".removing-"
 _UNREGISTERED: Final = "removing"
+_DELETING: Final = "deleting"
 _SHOWN: Final = 5
 
 
@@ -189,41 +190,66 @@ def _delete_rubbish(place: Place) -> list[Left]:
 # --- branch and refs ---------------------------------------------------------------------
 
 
-def delete_branch(place: Place, tip: str) -> None:
-    """Delete the run's branch, if it still names `tip`.
+def delete_refs(place: Place, refs: Mapping[str, str | None]) -> None:
+    """Delete refs of a run in one transaction.
+
+    Args:
+        place: The run's.
+        refs: Full names, each with the commit that it has to name still; None: any.
 
     Raises:
-        GitError: git refused, with its own words.
+        GitError: git refused, with its own words; none was deleted, or all were.
+        StoreError: The note on it cannot be written.
         HostLocked: Another adw kept the repository's lock for too long.
     """
-    with locks.held(os.path.join(place.git_dir, "adw.lock"), LOCK_WAIT_S) as lock_fd:
-        mending.remove_stale_locks(place)
-        if registration.tip(place) != tip:
-            raise GitError(
-                command=f"branch -D {place.branch}",
-                exit_code="none",
-                stderr=f"the branch has moved on from {tip[:12]} meanwhile",
-                fix=None,
-            )
-        args = ["--git-dir", place.git_dir, "branch", "-D", "--quiet", "--", place.branch]
-        run_git(args, place.git_dir, kind="read", hold=lock_fd)
+    lines = [f"delete {ref} {old or ''}".rstrip() + "\n" for ref, old in refs.items()]
+    note = os.path.join(mending.room(place), _DELETING)
+    with _locked(place) as lock_fd:
+        with locks.storing(note):
+            _clear_locks(place, refs, note)
+            files.make_dirs(mending.room(place))
+            files.replace(note, b"")
+        args = ["--git-dir", place.git_dir, "update-ref", "--no-deref", "--stdin"]
+        stdin = "".join(lines).encode("utf-8", "surrogateescape")
+        run_git(args, place.git_dir, kind="read", stdin=stdin, hold=lock_fd)
+        with locks.storing(note):
+            files.unlink(note)
 
 
-def delete_refs(repo: Repository, refs: Sequence[str]) -> None:
-    """Delete refs of a run in one transaction.
+def _clear_locks(place: Place, refs: Iterable[str], note: str) -> None:
+    """Remove lock files of a git that was killed while it deleted refs of this run.
+
+    Its note stands, and the lock that it would hold is ours: it is dead. Where any other git works
+    in the repository, a lock may be that one's, and stays.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        begun = os.stat(note).st_mtime_ns
+        busy = occupants.working_in(os.path.dirname(place.git_dir))
+        busy += occupants.working_in(place.git_dir)
+        if any(who.name.startswith("git") for who in busy):
+            return
+        names = ["packed-refs.lock", "packed-refs.new", *(f"{ref}.lock" for ref in refs)]
+        for path in (os.path.join(place.git_dir, name) for name in names):
+            if os.path.lexists(path) and os.lstat(path).st_ctime_ns >= begun:
+                files.unlink(path)
+                log.event("git.lock_removed", lock=path)
+
+
+def forget_branch(place: Place) -> None:
+    """Remove what the repository's configuration has of a branch that is gone, such as its remote.
 
     Raises:
         GitError: git refused.
         HostLocked: Another adw kept the repository's lock for too long.
     """
-    stdin = "".join(f"delete {ref}\n" for ref in refs).encode("utf-8", "surrogateescape")
-    with locks.held(os.path.join(repo.git_dir, "adw.lock"), LOCK_WAIT_S) as lock_fd:
-        for ref in refs:
-            stale = os.path.join(repo.git_dir, f"{ref}.lock")
-            with locks.storing(stale):
-                files.unlink(stale)  # made under the lock that we hold: its git was killed
-        args = ["--git-dir", repo.git_dir, "update-ref", "--stdin"]
-        run_git(args, repo.git_dir, kind="read", stdin=stdin, hold=lock_fd)
+    section = f"branch.{place.branch}"
+    args = ["--git-dir", place.git_dir, "config", "--local"]
+    pattern = f"^{re.escape(section)}\\."
+    found = ask_git([*args, "--name-only", "--get-regexp", pattern], place.git_dir, kind="read")
+    if found.exit_code == 0:
+        with _locked(place) as lock_fd:
+            words = [*args, "--remove-section", section]
+            run_git(words, place.git_dir, kind="read", hold=lock_fd)
 
 
 # --- deleting ----------------------------------------------------------------------------

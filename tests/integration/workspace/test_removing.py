@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,24 +157,74 @@ def test_a_half_made_worktree_is_cleared_away(located: Repository, tree: Worktre
 
 def test_a_branch_that_moved_on_is_not_deleted(place: Place, repo: Repo) -> None:
     tip = registration.tip(place)
-    Repo(Path(place.path)).commit("later")
+    later = Repo(Path(place.path)).commit("later")
     removing.take_away(place, discard=False)
 
     with pytest.raises(GitError) as error:
-        removing.delete_branch(place, str(tip))
-    assert f"the branch has moved on from {str(tip)[:12]} meanwhile" in error.value.render()
-    assert repo.git("branch", "--list", BRANCH) != ""
+        removing.delete_refs(place, {f"refs/heads/{BRANCH}": tip})
+    assert f"is at {later} but expected {tip}" in error.value.render()
+    assert repo.git("rev-parse", BRANCH) == later
 
 
-def test_refs_with_a_lock_that_a_killed_git_left_are_deleted(
+def test_what_is_configured_of_a_branch_goes_with_it(place: Place, repo: Repo) -> None:
+    repo.git("config", f"branch.{BRANCH}.remote", "origin")
+    repo.git("config", f"branch.{BRANCH}-2.remote", "origin")
+    removing.forget_branch(place)
+    removing.forget_branch(place)
+
+    found = repo.git("config", "--get-regexp", r"^branch\.")
+    assert found == f"branch.{BRANCH.lower()}-2.remote origin" or found == (
+        f"branch.{BRANCH}-2.remote origin"
+    )
+
+
+LOCKS = ("packed-refs.lock", "packed-refs.new", f"refs/adw/{ADW_ID}/build-1-after.lock")
+
+
+def test_locks_that_a_killed_git_of_ours_left_are_removed(
     place: Place, located: Repository, repo: Repo
 ) -> None:
     ref = f"refs/adw/{ADW_ID}/build-1-after"
     repo.git("update-ref", ref, "HEAD")
-    Path(located.git_dir, f"{ref}.lock").write_text("")
-    removing.delete_refs(located, [ref])
+    repo.git("pack-refs", "--all")
+    repo.git("update-ref", ref, "HEAD")
+    Path(mending.room(place), "deleting").write_bytes(b"")
+    for name in LOCKS:
+        Path(located.git_dir, name).parent.mkdir(parents=True, exist_ok=True)
+        Path(located.git_dir, name).write_text("")
+    removing.delete_refs(place, {ref: None})
 
     assert removing.kept_refs(located, ADW_ID) == {}
+    assert not any(Path(located.git_dir, name).exists() for name in LOCKS)
+    assert not Path(mending.room(place), "deleting").exists()
+
+
+@pytest.mark.parametrize("why", ["no note", "an older lock", "another git"])
+def test_locks_that_may_be_somebody_elses_stay(
+    place: Place, located: Repository, repo: Repo, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    ref = f"refs/adw/{ADW_ID}/build-1-after"
+    repo.git("update-ref", ref, "HEAD")
+    repo.git("pack-refs", "--all")
+    repo.git("config", "core.packedRefsTimeout", "0")
+    note, lock = Path(mending.room(place), "deleting"), Path(located.git_dir, "packed-refs.lock")
+    lock.write_text("")
+    note.parent.mkdir(parents=True, exist_ok=True)
+    if why != "no note":
+        note.write_bytes(b"")
+        if why == "an older lock":
+            os.utime(note, (2**32, 2**32))
+    other = subprocess.Popen(["git", "cat-file", "--batch"], cwd=repo.path, stdin=subprocess.PIPE)
+    try:
+        if why != "another git":
+            other.communicate(b"")
+        monkeypatch.setattr("adw.workspace.git.LOCK_WAIT_S", 0.1)
+        with pytest.raises(GitError, match="packed-refs.lock': File exists"):
+            removing.delete_refs(place, {ref: None})
+    finally:
+        other.communicate(b"")
+    assert lock.exists()
+    assert removing.kept_refs(located, ADW_ID) != {}
 
 
 # --- where work is ----------------------------------------------------------------------------
