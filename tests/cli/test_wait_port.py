@@ -27,7 +27,8 @@ print(os.getpid(), file=open(sys.argv[2], "w"), flush=True)
 sys.stdin.read() if len(sys.argv) > 3 else __import__("signal").pause()
 """
 SERVE = '{python} "$GROUND/server.py" "$ADW_BACKEND_PORT" "$GROUND/server" & '
-CLEAN = 'env -i {python} "$GROUND/server.py" "$ADW_BACKEND_PORT" "$GROUND/server" & '
+# Its parent is gone before it listens, so that the supervisor of the phase is its parent.
+CLEAN = '(env -i {python} "$GROUND/server.py" "$ADW_BACKEND_PORT" "$GROUND/server" &); '
 ASK = (
     '{python} -P -m adw wait-port > "$GROUND/said" 2>&1 && code=0 || code=$?;'
     ' echo "exit $code" >> "$GROUND/said"'
@@ -55,7 +56,7 @@ def ended() -> Iterator[list[Ground]]:
 @pytest.mark.parametrize(
     ("serve", "without"),
     [(SERVE, ""), (CLEAN, "cgroup")],
-    ids=["as a child", "without its environment, no control groups"],
+    ids=["as a child", "an orphan without its environment, no control groups"],
 )
 def test_case_D8_a_server_of_the_phase_is_waited_for_and_ends_with_it(
     tmp_path: Path, ended: list[Ground], serve: str, without: str
