@@ -132,6 +132,7 @@ class Copies:
 
     def _begin(self) -> None:
         files.make_dirs(self._to)  # synced: notes on a worktree that is being made lie there too
+        self._forget_another()
         self._folder(DEFINITIONS)
         names = [f"{DEFINITIONS}/{name}" for name in os.listdir(f"{self._from}/{DEFINITIONS}")]
         for name in (*ONCE, *filter(is_record, names)):
@@ -142,6 +143,20 @@ class Copies:
         tried = attempts.child_ids(self._from)
         known = recorded(self._to) if tried else {}
         self._attempts(child for child in tried if child not in known)
+
+    def _forget_another(self) -> None:
+        """Remove the copy of an earlier run of the same id, whose receipts are not this run's."""
+        ours, theirs = (
+            files.read_if_exists(os.path.join(place, "run.json"))
+            for place in (self._from, self._to)
+        )
+        if ours is None or theirs is None or ours == theirs:
+            return
+        for name in (*FOLDERS, DEFINITIONS):
+            if os.path.isdir(os.path.join(self._to, name)):
+                files.remove_tree(os.path.join(self._to, name))
+        for name in (_ATTEMPTS, *_SLOTS, *ONCE):
+            files.unlink(os.path.join(self._to, name))
 
     def _state(self) -> None:
         data = self._state_file.data

@@ -24,6 +24,7 @@ REMOVE: Final = "remove"
 REMOVED: Final = "removed"
 KEPT: Final = "kept"
 FAILED: Final = "failed"
+FREE: Final = "free"
 _STAYS: Final = (KEPT, FAILED)
 _AGAIN: Final = "let it be removed (chmod -R u+w, chattr -R -i), then the same command again"
 
@@ -48,10 +49,10 @@ class Part:
     """One thing of a run, what becomes of it, and why."""
 
     part: str
-    """worktree, branch, refs or directory."""
+    """worktree, branch, refs, lease or directory; of no run: run, copy or leftover."""
     name: str
     action: str
-    """remove (with `dry_run`), removed, kept or failed."""
+    """remove (with `dry_run`), removed, kept, failed, or free without anybody's doing."""
     reason: str
     hint: str | None = None
 
@@ -193,6 +194,9 @@ def _remove(places: Places, run: _Run) -> Iterator[Part]:
         if branch.action == REMOVE and not run.options.dry_run:
             branch = _delete_branch(run, branch, str(seen and seen.tip))
         yield branch
+    if run.state.backend_port is not None:
+        name = f"ports {run.state.backend_port} and {run.state.frontend_port}"
+        yield Part("lease", name, FREE, "a pair is a run's only while the run lives")
     yield _directory(places, run, kept=any(p and p.action in _STAYS for p in (tree, branch, *refs)))
 
 

@@ -62,7 +62,8 @@ def _lines(done: Any) -> list[str]:
 
     lines, bare = [], 0
     for each in done.runs:
-        if [(part.part, part.action) for part in each.parts] == [("directory", "kept")]:
+        kinds = {(part.part, part.action) for part in each.parts}
+        if kinds - {("lease", "free")} == {("directory", "kept")}:
             bare += 1  # nothing but its history is left
             continue
         lines += [f"run {each.adw_id} {each.status}", *part_lines(each.parts)]

@@ -85,6 +85,17 @@ def test_json(repo: Repo, tree: Tree) -> None:
     }
 
 
+def test_its_ports_are_told_to_be_free(repo: Repo, tree: Tree) -> None:
+    path = tree.run_dir / "adw_state.json"
+    ports = '"backend_port": 9123', '"frontend_port": 9223'
+    text = path.read_text().replace('"backend_port": null', ports[0])
+    path.write_text(text.replace('"frontend_port": null', ports[1]))
+    said = tree.call("rm", ID, "--dry-run")
+
+    words = "a pair is a run's only while the run lives"
+    assert f"  free          lease ports 9123 and 9223: {words}\n" in said.out
+
+
 def test_again_it_finds_nothing_left(repo: Repo, tree: Tree) -> None:
     assert tree.call("rm", ID).code == 0
     again = tree.call("rm", ID)

@@ -138,6 +138,25 @@ def test_attempts_that_a_crash_left_out_are_copied_by_the_next_sitting(
     assert copying_state.recorded(str(copy)) == {"plan-1": b"old", "plan-2": b"plan-2\n"}
 
 
+def test_the_copy_of_an_earlier_run_of_that_id_is_forgotten(
+    run_dir: Path, tmp_path: Path, copy: Path
+) -> None:
+    for name in ("effects", "definitions"):
+        (copy / name).mkdir(parents=True)
+        (copy / name / "old.json").write_text("{}")
+    (copy / "attempts.jsonl").write_text('{"child_id": "plan-1", "text": "old"}\n')
+    (copy / "creating").write_text("a note of the worktree")
+    for where, text in ((copy, "old"), (run_dir, "new")):
+        (where / "run.json").write_text(text)
+        (where / "TASK.md").write_text(text)
+    made(run_dir, tmp_path, version(1)).refresh()
+
+    found = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+    assert found == {"TASK.md", "creating", "run.json", "state.1"}
+    assert (copy / "TASK.md").read_text() == "new"
+    assert copying_state.recorded(str(copy)) == {}
+
+
 def test_a_git_directory_that_cannot_be_written_stops_nothing(
     run_dir: Path, tmp_path: Path
 ) -> None:
