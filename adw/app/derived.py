@@ -218,7 +218,8 @@ def _strays(run_dir: str) -> Iterator[Difference]:
         path = os.path.join(folder, name)
         if name == "manifest.json" or (name.startswith(".") and name.endswith(".tmp")):
             continue
-        children = _names(path) if os.path.isdir(path) else []
+        own = os.path.isdir(path) and not os.path.islink(path)
+        children = _names(path) if own else []
         for child in children:
             if child not in done:
                 detail = "a copy that no attempt which succeeded has handed over"

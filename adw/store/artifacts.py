@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from adw.store import files
+from adw.store import files, views
 from adw.store.beneath import (
     CONTRACT,
     MISSING,
@@ -237,15 +237,15 @@ def _copy(reader: _Reader, source: str, target_dir: str, look_again: Callable[[]
 def _make_room(target_dir: str, copy: str) -> None:
     """Make the directory of a copy, with nothing in it but an earlier whole copy.
 
-    A link or file in the place of a directory is refused (FileExistsError): a copy that went
-    through it would land outside the run.
+    A link or file in the place of a directory is set aside: a copy that went through it would
+    land outside the run. In that of `<artifacts>` itself it is refused (FileExistsError).
     """
     artifacts_dir, name = os.path.split(os.path.dirname(target_dir))
     if not os.path.lexists(artifacts_dir):
         files.make_dirs(artifacts_dir)
     files.make_dir(artifacts_dir, exist_ok=True)
-    files.make_dir(os.path.join(artifacts_dir, name), exist_ok=True)
-    files.make_dir(target_dir, exist_ok=True)
+    views.own_dir(os.path.join(artifacts_dir, name))
+    views.own_dir(target_dir)
     for path in (os.path.join(target_dir, name) for name in os.listdir(target_dir)):
         if os.path.isdir(path) and not os.path.islink(path):
             files.remove_tree(path)

@@ -1,12 +1,21 @@
-"""Files that are derived: whatever stands in their place, they can be written.
-
-RESPONSE.md, latest.json and manifest.json can be made again at any time, so nothing that a phase
-leaves under their names may stop a run.
-"""
+"""Places that adw alone fills: whatever a phase left there is set aside, and stops no run."""
 
 import os
 
 from adw.store import files
+
+
+def own_dir(path: str) -> None:
+    """Make a directory; a link or file in its place is kept beside it, hidden, as `….aside`.
+
+    Raises:
+        OSError: There is none.
+    """
+    try:
+        files.make_dir(path, exist_ok=True)
+    except FileExistsError:
+        files.rename(path, files.temp_name(path) + ".aside")
+        files.make_dir(path)
 
 
 def put(path: str, data: bytes) -> None:

@@ -80,10 +80,30 @@ def test_case_H18_a_child_cannot_put_a_link_in_the_place_of_its_own_folder(
     assert found == contract("`children/plan-1/artifacts` is a symbolic link")
 
 
-def test_case_H18_a_link_in_the_place_of_the_copy_is_not_written_through(ground: Ground) -> None:
+@pytest.mark.parametrize("place", ["plan", "plan/plan-1"])
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_case_H18_what_is_in_the_place_of_the_copy_is_set_aside_not_written_through(
+    ground: Ground, place: str, kind: str
+) -> None:
     ground.write("a.md")
-    ground.artifacts.mkdir()
-    (ground.artifacts / "plan").symlink_to(ground.outside)
+    path = ground.artifacts / place
+    path.parent.mkdir(parents=True)
+    if kind == "link":
+        path.symlink_to(ground.outside)
+    else:
+        path.write_bytes(b"somebody's")
+
+    copy = ground.take("a.md").copy
+
+    assert copy
+    assert not path.is_symlink()
+    assert os.listdir(ground.outside) == ["secret"]
+    assert [name for name in os.listdir(path.parent) if name.endswith(".aside")]
+
+
+def test_case_H18_a_link_in_the_place_of_all_copies_is_refused(ground: Ground) -> None:
+    ground.write("a.md")
+    ground.artifacts.symlink_to(ground.outside)
 
     with pytest.raises(FileExistsError):
         ground.take("a.md")
