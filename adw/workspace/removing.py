@@ -7,13 +7,14 @@ decided by the caller; what is done here is verified on the disk.
 """
 
 import contextlib
+import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
-from adw import log
+from adw import clock, log
 from adw.store import files
 from adw.workspace import locks, mending, occupants, registration
 from adw.workspace.git import ask_git, run_git
@@ -24,6 +25,7 @@ LOCK_WAIT_S: Final = 120.0
 ASIDE: Final = ".removing-"
 _UNREGISTERED: Final = "removing"
 _DELETING: Final = "deleting"
+_COARSE_S: Final = 0.05  # by so much a file's times may be behind the clock
 _SHOWN: Final = 5
 
 
@@ -203,36 +205,62 @@ def delete_refs(place: Place, refs: Mapping[str, str | None]) -> None:
         HostLocked: Another adw kept the repository's lock for too long.
     """
     lines = [f"delete {ref} {old or ''}".rstrip() + "\n" for ref, old in refs.items()]
-    note = os.path.join(mending.room(place), _DELETING)
     with _locked(place) as lock_fd:
-        with locks.storing(note):
-            _clear_locks(place, refs, note)
-            files.make_dirs(mending.room(place))
-            files.replace(note, b"")
+        left = _clear_locks(place)
+        begun = min([each.begun_s for each in left], default=clock.Clock().now() - _COARSE_S)
+        old = [ref for each in left for ref in each.refs]
+        _write_note(place, _Deleting(begun, (*old, *refs)))
         args = ["--git-dir", place.git_dir, "update-ref", "--no-deref", "--stdin"]
         stdin = "".join(lines).encode("utf-8", "surrogateescape")
         run_git(args, place.git_dir, kind="read", stdin=stdin, hold=lock_fd)
-        with locks.storing(note):
-            files.unlink(note)
+        _write_note(place, _Deleting(begun, tuple(old)))
 
 
-def _clear_locks(place: Place, refs: Iterable[str], note: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Deleting:
+    """A note: refs whose deletion by a git of ours began and may have been cut short."""
+
+    begun_s: float
+    refs: tuple[str, ...]
+
+
+def _write_note(place: Place, note: _Deleting) -> None:
+    path = os.path.join(mending.room(place), _DELETING)
+    with locks.storing(path):
+        if note.refs:
+            files.make_dirs(mending.room(place))
+            files.replace(path, json.dumps(asdict(note)).encode() + b"\n")
+        else:
+            files.unlink(path)
+
+
+def _clear_locks(place: Place) -> list[_Deleting]:
     """Remove lock files of a git that was killed while it deleted refs of this run.
 
-    Its note stands, and the lock that it would hold is ours: it is dead. Where any other git works
-    in the repository, a lock may be that one's, and stays.
+    A note names them, and the lock that it would hold is ours: it is dead. Where any other git
+    works in the repository, a lock may be that one's, and stays.
+
+    Returns:
+        The note, where it must stand.
     """
-    with contextlib.suppress(FileNotFoundError):
-        begun = os.stat(note).st_mtime_ns
-        busy = occupants.working_in(os.path.dirname(place.git_dir))
-        busy += occupants.working_in(place.git_dir)
-        if any(who.name.startswith("git") for who in busy):
-            return
-        names = ["packed-refs.lock", "packed-refs.new", *(f"{ref}.lock" for ref in refs)]
-        for path in (os.path.join(place.git_dir, name) for name in names):
-            if os.path.lexists(path) and os.lstat(path).st_ctime_ns >= begun:
-                files.unlink(path)
-                log.event("git.lock_removed", lock=path)
+    path = os.path.join(mending.room(place), _DELETING)
+    try:
+        with locks.storing(path):
+            found = json.loads(files.read_if_exists(path) or b"null")
+        note = _Deleting(float(found["begun_s"]), tuple(map(str, found["refs"])))
+    except (ValueError, KeyError, TypeError):
+        return []
+    busy = occupants.working_in(os.path.dirname(place.git_dir))
+    busy += occupants.working_in(place.git_dir)
+    if any(who.name.startswith("git") for who in busy):
+        return [note]
+    for name in ("packed-refs.lock", "packed-refs.new", *(f"{ref}.lock" for ref in note.refs)):
+        lock = os.path.join(place.git_dir, name)
+        with locks.storing(lock), contextlib.suppress(FileNotFoundError):
+            if os.lstat(lock).st_ctime >= note.begun_s:
+                files.unlink(lock)
+                log.event("git.lock_removed", lock=lock)
+    return []
 
 
 def forget_branch(place: Place) -> None:

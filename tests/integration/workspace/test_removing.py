@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -188,10 +189,12 @@ def test_locks_that_a_killed_git_of_ours_left_are_removed(
     repo.git("update-ref", ref, "HEAD")
     repo.git("pack-refs", "--all")
     repo.git("update-ref", ref, "HEAD")
-    Path(mending.room(place), "deleting").write_bytes(b"")
+    removing._write_note(place, removing._Deleting(time.time() - 0.05, (ref,)))
     for name in LOCKS:
         Path(located.git_dir, name).parent.mkdir(parents=True, exist_ok=True)
         Path(located.git_dir, name).write_text("")
+    # The refs of a branch are another transaction: the note of the first one counts there too.
+    removing.delete_refs(place, {f"refs/adw/{ADW_ID}/none": None})
     removing.delete_refs(place, {ref: None})
 
     assert removing.kept_refs(located, ADW_ID) == {}
@@ -207,13 +210,10 @@ def test_locks_that_may_be_somebody_elses_stay(
     repo.git("update-ref", ref, "HEAD")
     repo.git("pack-refs", "--all")
     repo.git("config", "core.packedRefsTimeout", "0")
-    note, lock = Path(mending.room(place), "deleting"), Path(located.git_dir, "packed-refs.lock")
+    lock = Path(located.git_dir, "packed-refs.lock")
     lock.write_text("")
-    note.parent.mkdir(parents=True, exist_ok=True)
-    if why != "no note":
-        note.write_bytes(b"")
-        if why == "an older lock":
-            os.utime(note, (2**32, 2**32))
+    begun = time.time() + (60 if why == "an older lock" else -0.05)
+    removing._write_note(place, removing._Deleting(begun, () if why == "no note" else (ref,)))
     other = subprocess.Popen(["git", "cat-file", "--batch"], cwd=repo.path, stdin=subprocess.PIPE)
     try:
         if why != "another git":
