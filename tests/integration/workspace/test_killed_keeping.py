@@ -23,12 +23,14 @@ Select = Callable[[list[Point]], list[Point]]
 
 
 def dirty(tree: Worktree, number: int) -> None:
-    """Content that no object has yet: for one that exists git makes fewer calls."""
+    """Content that no object has yet, older than any index: else git makes other calls."""
     top = Path(tree.path)
     (top / "README.md").write_text(f"changed {number}\n")
     (top / "new").mkdir(exist_ok=True)
     for name in ("a", "b", "new/c"):
         (top / name).write_text(f"{name} {number}\n")
+    for name in ("README.md", "a", "b", "new/c"):
+        os.utime(top / name, (1_000_000 + number, 1_000_000 + number))
 
 
 def content(tree: Worktree) -> dict[str, str]:
@@ -101,6 +103,9 @@ def kill_in_back_to(repo: Repo, made: Worktree, killer: Killer, select: Select) 
         (Path(made.path) / "src/a.py").unlink()
         (Path(made.path) / f"junk {number}").write_text("junk\n")
         repo.git("-C", made.path, "commit", "--quiet", "-am", "half")
+        for path in Path(made.path).rglob("*"):
+            os.utime(path, (1_000_000 + number, 1_000_000 + number))
+        repo.git("-C", made.path, "update-index", "-q", "--refresh")
 
     work(1)
     killer.watch()
