@@ -163,7 +163,7 @@ def _outputs(run_dir: str, state: ADWStateData) -> Iterator[tuple[str, str, Mapp
     for entry in state.phase_history:
         if entry.success and entry.attempt:
             child = child_id(entry.phase, entry.attempt)
-            lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+            lines = attempts.lines_of(run_dir, child)
             for name, output in ((attempts.verdict(lines) or {}).get("outputs") or {}).items():
                 yield child, name, output
 

@@ -102,7 +102,7 @@ def _phase(run_dir: str, case: Case, name: str) -> dict[str, Any]:
     found = next(each for each in case.status["phases"] if each["phase"] == name)
     last = found["attempts"][-1] if found["attempts"] else {"child_id": None, "detail": None}
     child = last["child_id"]
-    folder = os.path.join(run_dir, "attempts", child) if child else None
+    folder = attempts.dir_of(run_dir, child) if child else None
     return {
         "phase": name,
         "status": found["status"],
@@ -159,7 +159,7 @@ def _running(run_dir: str, status: dict[str, Any]) -> Sequence[Live]:
     found = []
     for each in status["living"]:
         phase, attempt = attempts.split(each["child_id"])
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", each["child_id"]))
+        lines = attempts.lines_of(run_dir, each["child_id"])
         launch = attempts.find(lines, "launch") or {}
         found.append(Live(phase, attempt, launch.get("repairs")))
     return found

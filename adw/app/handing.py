@@ -160,7 +160,7 @@ def _failure(session: "Session", owner: str) -> Failure | None:
     if not tries:
         return None
     child, words = tries[-1]["child_id"], failure_words(tries[-1]["reason"], tries[-1]["detail"])
-    folder = os.path.join(session.run_dir, "attempts", child)
+    folder = attempts.dir_of(session.run_dir, child)
     launched = os.path.isdir(os.path.join(session.run_dir, "children", child))
     return Failure(child, words, attempts.log_tail(folder, TAIL_BYTES)) if launched else None
 
@@ -236,7 +236,7 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
         NoPacket: The attempt did away with its TASK.md.
         StoreError: It could not be replaced.
     """
-    if not os.path.isdir(os.path.join(run_dir, "attempts", child)):
+    if not os.path.isdir(attempts.dir_of(run_dir, child)):
         return None
     folder = attempts.child_dir(run_dir, child)
     if folder is None:

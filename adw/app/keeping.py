@@ -5,7 +5,6 @@ succeed. HEAD is noted at the launch; afterwards that commit must still be in th
 """
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -125,7 +124,7 @@ def copied(session: "Session") -> Sequence[str]:
 
 def launch_of(run_dir: str, child: str) -> dict[str, Any]:
     """The launch line of an attempt; empty where there is none."""
-    lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+    lines = attempts.lines_of(run_dir, child)
     return attempts.find(lines, "launch") or {}
 
 

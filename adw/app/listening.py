@@ -118,7 +118,7 @@ def _supervisors(run_dir: str) -> set[int]:
     """Process ids of the supervisors whose attempt lives."""
     found = set()
     for child in attempts.child_ids(run_dir):
-        folder = os.path.join(run_dir, "attempts", child)
+        folder = attempts.dir_of(run_dir, child)
         line = attempts.find(attempts.read_lines(folder), "supervisor")
         if line and attempts.alive(folder) and runs.start_time(line["pid"]) == line["start_time"]:
             found.add(line["pid"])

@@ -1,6 +1,5 @@
 """What a narrowed retry is about: which outputs were missing or wrong, and which were good."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str
         if entry.success:
             return None
         child = f"{phase}-{entry.attempt}"
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        lines = attempts.lines_of(run_dir, child)
         verdict = attempts.verdict(lines)
         faults = blamed(entry.reason, verdict["faults"]) if verdict else []
         return (child, faults) if faults else None
@@ -38,7 +37,7 @@ def good_before(run_dir: str, child: str) -> list[str]:
 
     Another attempt has a folder of its own, so it owes these again, unlike those in the worktree.
     """
-    lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+    lines = attempts.lines_of(run_dir, child)
     launch, verdict = attempts.find(lines, "launch"), attempts.verdict(lines)
     owed = (launch or {}).get("outputs") or ()
     wrong = {fault["name"] for fault in verdict["faults"]} if verdict else set()

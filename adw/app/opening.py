@@ -146,7 +146,7 @@ def _take_attempts(session: Session) -> None:
     for child in attempts.child_ids(session.run_dir):
         if child in known:
             continue
-        folder = os.path.join(session.run_dir, "attempts", child)
+        folder = attempts.dir_of(session.run_dir, child)
         lines = _settled_lines(child, folder)
         launch = attempts.find(lines, "launch")
         if launch is None:
@@ -156,7 +156,7 @@ def _take_attempts(session: Session) -> None:
             found.append((launch["at"], child, folder, launch))
             recovering.tell_launch(session, child, lines, session.state.phase_history)
     for name in os.listdir(os.path.join(session.run_dir, "children")):
-        tried = name in known or os.path.isdir(os.path.join(session.run_dir, "attempts", name))
+        tried = name in known or os.path.isdir(attempts.dir_of(session.run_dir, name))
         if attempts.split(name)[1] and not tried:
             attempts.remove(session.run_dir, name)
     for _, child, folder, launch in sorted(found, key=lambda each: each[:2]):

@@ -254,7 +254,7 @@ def _phase_of(entry: Mapping[str, Any]) -> str:
 
 
 def _verdict(run_dir: str, child: str) -> dict[str, Any] | None:
-    lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+    lines = attempts.lines_of(run_dir, child)
     found = attempts.verdict(lines)
     return found if found and found["success"] else None
 
@@ -358,7 +358,7 @@ def write_verdict(run_dir: str, child: str, line: Mapping[str, Any]) -> None:
     try:
         attempts.note_verdict(run_dir, child, line)
     except OSError as error:
-        path = error.filename or os.path.join(run_dir, "attempts", child)
+        path = error.filename or attempts.dir_of(run_dir, child)
         raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
 
 

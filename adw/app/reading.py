@@ -264,7 +264,7 @@ def _unrecorded(
     for child in sorted(attempts.child_ids(run_dir)):
         if child in over:
             continue
-        folder = os.path.join(run_dir, "attempts", child)
+        folder = attempts.dir_of(run_dir, child)
         alive = attempts.alive(folder)
         lines = attempts.read_lines(folder)
         body, end = attempts.find(lines, "body"), attempts.find(lines, "exit")
@@ -276,7 +276,7 @@ def _unrecorded(
 def _survivors(run_dir: str, unrecorded: Iterable[str]) -> str | None:
     """Which processes of a dead attempt live on, if any could not be ended."""
     for child in unrecorded:
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        lines = attempts.lines_of(run_dir, child)
         supervisor = attempts.find(lines, "supervisor") or {}
         if supervisor.get("boot_id") not in {None, _boot_id()}:
             continue
@@ -344,7 +344,7 @@ def logs(run_dir: str, phase: str | None, attempt: int | None) -> list[tuple[str
         name, number = attempts.split(child)
         if phase not in {None, name} or attempt not in {None, number}:
             continue
-        folder = os.path.join(run_dir, "attempts", child)
+        folder = attempts.dir_of(run_dir, child)
         launch = attempts.find(attempts.read_lines(folder), "launch") or {}
         for log in ("stdout.log", "stderr.log"):
             path = os.path.join(folder, log)

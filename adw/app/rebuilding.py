@@ -55,7 +55,7 @@ def compute(run_dir: str) -> Computed:
     board = board_from_files(run_dir, graph, state)
     for live in running:
         child = child_id(live.phase, live.attempt)
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        lines = attempts.lines_of(run_dir, child)
         begun = (attempts.find(lines, "launch") or {}).get("at", "")
         adopted = attempts.find(lines, "adopt") is not None
         board.started(live.phase, live.attempt, child, begun, adopted=adopted)
@@ -85,7 +85,7 @@ def _tree_end(run_dir: str, found: Computed) -> str | None:
     tried = [(e.phase, e.attempt) for e in found.state.phase_history if e.attempt]
     tried += [(live.phase, live.attempt) for live in found.running]
     for phase, attempt in reversed(tried):
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child_id(phase, attempt)))
+        lines = attempts.lines_of(run_dir, child_id(phase, attempt))
         line = attempts.find(lines, "supervisor")
         if line:
             return str(line.get("tree_end"))
@@ -100,7 +100,7 @@ def board_from_files(run_dir: str, graph: Graph, state: ADWStateData) -> PhaseBo
             board.ended(entry, None, None, None)
             continue
         child = child_id(entry.phase, entry.attempt)
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        lines = attempts.lines_of(run_dir, child)
         if attempts.find(lines, "adopt") and entry.started_at:
             board.started(entry.phase, entry.attempt, child, entry.started_at, adopted=True)
         board.ended(entry, child, attempts.exit_code(lines), attempt_detail(entry, lines))
@@ -129,7 +129,7 @@ def _running(run_dir: str, state: ADWStateData) -> list[Live]:
     known = {child_id(entry.phase, entry.attempt) for entry in state.phase_history}
     found = []
     for child in attempts.child_ids(run_dir):
-        folder = os.path.join(run_dir, "attempts", child)
+        folder = attempts.dir_of(run_dir, child)
         if child in known or not attempts.alive(folder):
             continue
         launch = attempts.find(attempts.read_lines(folder), "launch")

@@ -144,7 +144,7 @@ def _verdict(entry: HistoryEntry, lines: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _lines(session: "Session", child: str) -> list[dict[str, Any]]:
-    return attempts.read_lines(os.path.join(session.run_dir, "attempts", child))
+    return attempts.lines_of(session.run_dir, child)
 
 
 def _add(

@@ -219,7 +219,7 @@ def _earlier(run_dir: str, status: Mapping[str, Any]) -> list[dict[str, Any]]:
         if entry.get("phase") in known or not entry.get("attempt") or "success" not in entry:
             continue
         child = f"{entry['phase']}-{entry['attempt']}"
-        lines = attempts.read_lines(os.path.join(run_dir, "attempts", child))
+        lines = attempts.lines_of(run_dir, child)
         said = {**(attempts.find(lines, "exit") or {}), **(attempts.find(lines, "verdict") or {})}
         attempt = {
             "attempt": entry["attempt"],

@@ -221,7 +221,7 @@ class Judge:
         return attempts.read_lines(self._folder(child))
 
     def _folder(self, child: str) -> str:
-        return os.path.join(self.run_dir, "attempts", child)
+        return attempts.dir_of(self.run_dir, child)
 
     def _none_alive(self, child: str, survivors: Sequence[int]) -> None:
         if survivors:

@@ -64,7 +64,7 @@ def write_packet(
         OSError: A part of the packet may be there; `open` removes it.
     """
     child_dir = os.path.join(run_dir, "children", child_id)
-    attempt_dir = os.path.join(run_dir, "attempts", child_id)
+    attempt_dir = dir_of(run_dir, child_id)
     line = encode({"line": "launch", **launch})
     files.make_dir(child_dir)
     files.make_dir(os.path.join(child_dir, "artifacts"))
@@ -83,6 +83,16 @@ def write_packet(
 def encode(line: Mapping[str, Any]) -> bytes:
     """One line without its newline."""
     return json_bytes(line)
+
+
+def dir_of(run_dir: str, child_id: str) -> str:
+    """Where the facts and logs of an attempt lie."""
+    return os.path.join(run_dir, "attempts", child_id)
+
+
+def lines_of(run_dir: str, child_id: str) -> list[dict[str, Any]]:
+    """The good lines of an attempt of a run; as `read_lines`."""
+    return read_lines(dir_of(run_dir, child_id))
 
 
 def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
@@ -132,7 +142,7 @@ def note_verdict(run_dir: str, child_id: str, verdict: Mapping[str, Any]) -> Non
         verdict: `at`, `success`, `reason`, `detail`, `outputs`, `faults`.
     """
     line = encode({"line": "verdict", **verdict})
-    attempt_dir = os.path.join(run_dir, "attempts", child_id)
+    attempt_dir = dir_of(run_dir, child_id)
     new = not os.path.isdir(attempt_dir)
     if new:
         files.make_dir(attempt_dir, sync=True)

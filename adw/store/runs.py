@@ -148,8 +148,7 @@ def alive(run_dir: str) -> bool:
 def attempt_alive(run_dir: str) -> bool:
     """Whether any attempt of the run lives."""
     return any(
-        attempts.alive(os.path.join(run_dir, "attempts", name))
-        for name in attempts.child_ids(run_dir)
+        attempts.alive(attempts.dir_of(run_dir, name)) for name in attempts.child_ids(run_dir)
     )
 
 
