@@ -76,6 +76,10 @@ def _faults(config: "Config", source: "Source") -> Iterator[WorkflowError]:
         from adw.source.faults import not_yet
 
         yield not_yet(source, ("issues",), f"issues: {config.issues}")
+    told = config.notify
+    if told is not None and not (told.webhook or told.command or told.desktop):
+        fix = "add `webhook`, `command` or `desktop: true`, or take `notify` out"
+        yield source.fault(("notify",), "`notify` names nobody to tell", key=True, fix=fix)
     for i, path in enumerate(config.copied):
         if outside := _outside(path):
             fix = "name a path below the top of the main checkout"

@@ -111,6 +111,8 @@ def with_settings(phase: Phase, config: Mapping[str, Any]) -> Phase:
         given["remote"] = str(config.get("remote") or "origin")
         if AGENT in os.environ:
             phase = replace(phase, env=((AGENT, os.environ[AGENT]), *phase.env))
+    elif phase.use == "notify":
+        given["channels"] = json.dumps(config.get("notify") or {}, ensure_ascii=False)
     return replace(phase, options=tuple({**given, **dict(phase.options)}.items()))
 
 

@@ -119,6 +119,7 @@ class Work:
             else:
                 outcome = self._not_waited(session)
             self._close(session, outcome)
+        self._tell(outcome)
         if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
             raise Interrupted(self.state.adw_id, wishes.signal)
         return Sitting(self.state.adw_id, outcome)
@@ -300,6 +301,14 @@ class Work:
         if self.places.output_dir:
             self._deliver(session, self.places.output_dir)
         session.publish(session.decision)
+
+    def _tell(self, outcome: Outcome) -> None:
+        """Tell people of the end, now that the run's lock is free."""
+        channels = self.definition.config.get("notify")
+        if channels and outcome.closing:
+            from adw.app.notifying import tell_end
+
+            tell_end(self.lock.run_dir, self.places.repo.root, channels, self.host.say)
 
     def _deliver(self, session: Session, output_dir: str) -> None:
         """Copy what was handed over to where its receiver looks; that fails no run."""

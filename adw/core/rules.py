@@ -16,6 +16,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "commit": (),
     "push": ("remote", "token", "host", "user"),
     "tag": ("name", "message", "remote", "token", "host", "user"),
+    "notify": ("text",),
 }
 """Built-in phase programs that `use` may name, and what `with` may say to each."""
 PROGRAMS: Final = tuple(OPTIONS)

@@ -5,13 +5,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from adw.model.base import Document
-from adw.model.workflow import Command, EnvName, Text
+from adw.model.workflow import Argv, Command, EnvName, Text
 
 MAX_SLOTS: Final = 100
+
+Ending = Literal["failed", "held", "succeeded", "cancelled"]
+DEFAULT_ENDINGS: Final[tuple[Ending, ...]] = ("failed", "held", "succeeded")
 
 BRANCH_PATTERN: Final = r"^[A-Za-z0-9_][^\s~^:?*\[\\\x00-\x1f\x7f]{0,199}$"
 GLOB_PATTERN: Final = r"^[A-Za-z0-9_*?\[\]!-]{1,128}$"
 ROLE_PATTERN: Final = "^[a-z][a-z0-9_-]{0,63}$"
+WEBHOOK_PATTERN: Final = r"^(https?://[^\s@]{1,2000}|\$[A-Za-z_][A-Za-z0-9_]{0,127})$"
 REMOTE_PATTERN: Final = "^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$"
 
 Branch = Annotated[str, StringConstraints(pattern=BRANCH_PATTERN)]
@@ -19,6 +23,7 @@ Folder = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern
 Glob = Annotated[str, StringConstraints(pattern=GLOB_PATTERN)]
 Remote = Annotated[str, StringConstraints(pattern=REMOTE_PATTERN)]
 Role = Annotated[str, StringConstraints(pattern=ROLE_PATTERN)]
+Webhook = Annotated[str, StringConstraints(pattern=WEBHOOK_PATTERN)]
 
 
 def _shape(value: object) -> str:
@@ -30,6 +35,19 @@ class PortsSpec(Document):
 
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = MAX_SLOTS
     """How many runs can have a pair at once."""
+
+
+class NotifySpec(Document):
+    """Who is told of the end of a run, and by which ways."""
+
+    webhook: Webhook | None = None
+    """URL that gets a POST with JSON; `$NAME`: the one in that environment variable."""
+    command: Argv | None = None
+    """Command that gets the same JSON on stdin."""
+    desktop: bool = False
+    """Whether `notify-send` shows it, where there is a desktop."""
+    on: Annotated[list[Ending], Field(default_factory=lambda: list(DEFAULT_ENDINGS), min_length=1)]
+    """Ends that are told."""
 
 
 class Config(Document):
@@ -61,6 +79,8 @@ class Config(Document):
     """How many runs of this repository may work at once on this host; absent: any number."""
     remote: Remote = "origin"
     """Remote that `use: push` and `use: tag` push to."""
+    notify: NotifySpec | None = None
+    """Who is told of the end of a run."""
     model_sets: Annotated[
         dict[Literal["base", "heavy"], dict[Role, Text]], Field(default_factory=dict)
     ]

@@ -159,7 +159,7 @@ class PhaseSpec(Document):
     run: Command | None = None
     """The command as a list of words, or as text for `sh -euc`."""
     use: Script | None = None
-    """A built-in phase program: `commit`, `push` or `tag`."""
+    """A built-in phase program: `commit`, `push`, `tag` or `notify`."""
     options: Annotated[
         dict[LogicalName, Text], Field(default_factory=dict, max_length=20, alias="with")
     ]

@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "ports": {"slots": 100},
     "max_concurrent": None,
     "remote": "origin",
+    "notify": None,
     "model_sets": {},
 }
 FULL = """\
@@ -35,6 +36,7 @@ copy: [.env, config/local/, "a b/é"]
 setup: [make, deps]
 ports: {slots: 15}
 remote: up/stream
+notify: {webhook: $HOOK, command: [tools/tell.sh, "x"], desktop: true, on: [failed, cancelled]}
 model_sets:
   base: {planner: small, builder: middle}
   heavy: {planner: large}
