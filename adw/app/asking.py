@@ -214,15 +214,17 @@ def settle(
         lock: Of the run; it is let go.
         command: For the history.
         host: As adw.app.sitting.Host.
-        left: How the last sitting ended; by default as latest.json has it.
+        left: How the last sitting ended; by default as latest.json has it, else the history.
     """
     from adw.app import reading
+    from adw.app.rebuilding import left_of
     from adw.app.sitting import Work, definition_of
 
     state, data = load_state(lock.run_dir)
     state_file = StateFile(lock.run_dir, state, data)
     definition = definition_of(lock.run_dir, state)
-    left = left or (reading.read_latest(lock.run_dir) or {}).get("left")
+    latest = reading.read_latest(lock.run_dir)
+    left = left or (latest.get("left") if latest else left_of(lock.run_dir))
     Work(places, host, lock, state, state_file, definition, command).settle(left)
 
 

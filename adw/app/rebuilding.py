@@ -74,10 +74,27 @@ def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
         running=bool(found.running),
         tree_end=_tree_end(run_dir, found),
         base=read_info(run_dir).get("base"),
+        left=left_of(run_dir),
     )
     view = publish.view_head(facts, found.decision)
     view["phases"] = json.loads(found.board.encoded())
     return view, json.loads(found.data)
+
+
+def left_of(run_dir: str) -> str | None:
+    """How the last sitting ended, by the history, where it ended in order; for display."""
+    from adw.store.history import read_history
+
+    try:
+        events = list(read_history(run_dir))
+    except OSError:
+        return None
+    for event in reversed(events):
+        if event["event"] == "run_left":
+            return str(event["by"])
+        if event["event"] == "run_opened" and event["command"] in {"run", "resume"}:
+            return None
+    return None
 
 
 def _tree_end(run_dir: str, found: Computed) -> str | None:

@@ -297,6 +297,8 @@ class Work:
             session.left = "pause"
         elif outcome.wish == "signal" and session.parts.wishes.signal is not None:
             session.left = signal.Signals(session.parts.wishes.signal).name
+        if session.left and not outcome.closing:
+            session.event("run_left", {"by": session.left})
         assert session.decision is not None
         if self.places.output_dir:
             self._deliver(session, self.places.output_dir)

@@ -67,6 +67,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
     "definition_changed": {"workflow": "str", "marked": "list[str]"},
     "request_applied": {"request": "str", "kind": "str"},
     "run_paused": {},
+    "run_left": {"by": "str"},
     "run_closed": {"closing": "str", "reason": "str|null"},
     "warning": {"detail": "str"},
     "correction": {"corrects": "int", "detail": "str"},

@@ -45,6 +45,7 @@ MEANING: Final[dict[str, str]] = {
     "definition_changed": "Another workflow or version of it counts from here on.",
     "request_applied": "A person's request was applied.",
     "run_paused": "A person paused the run.",
+    "run_left": "Its orchestrator left a run that is not over, and why: a pause or a signal.",
     "run_closed": "The run is over, or stands still.",
     "warning": "Something that stops nothing and that a person should know.",
     "correction": "An earlier event is wrong.",
@@ -52,6 +53,7 @@ MEANING: Final[dict[str, str]] = {
 """What a kind tells."""
 
 SLOTS: Final[dict[str, str]] = {
+    "by": "What made it leave: pause, SIGINT, SIGTERM or no_place.",
     "schema_version": "Version of all events.",
     "seq": "Position in the file, from 1; the order of events.",
     "ts": "The moment of writing, UTC.",

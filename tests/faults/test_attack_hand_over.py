@@ -11,6 +11,7 @@ import pytest
 from adw.app.handing import append_to_task
 from tests.faults.conftest import MakeGround, swept
 from tests.support.ground import WAIT, Ground, phase
+from tests.support.wait import until
 
 # --- links in place of folders: nothing outside is swept or written -----------------------
 
@@ -562,3 +563,30 @@ def test_a_run_that_waits_says_until_when(make_ground: MakeGround) -> None:
 
     until = ground.status(ground.adw_id)["until"]
     assert f"\n- waits until: {until}\n" in (ground.run_dir / "RESPONSE.md").read_text()
+
+
+@pytest.mark.parametrize("how", swept(["pause", "SIGTERM"], "pause"))
+def test_how_a_sitting_was_left_is_known_without_the_view(
+    make_ground: MakeGround, how: str
+) -> None:
+    """FS-17: the view is rebuilt equal from the log, a later command on the run included."""
+    ground = make_ground({"build": phase(WAIT), "ship": phase("true", needs=["build"])})
+    process = ground.start("run", "w", "47")
+    ground.pid()
+    if how == "pause":
+        pause = ground.start("pause", ground.adw_id)
+        until(lambda: ground.events("run_paused"), what="the pause")
+        ground.go()
+        assert pause.wait(20) == 0
+    else:
+        process.terminate()
+    assert process.wait(20) in {6, 143}
+    before = ground.status(ground.adw_id)
+
+    (ground.run_dir / "state" / "latest.json").unlink()
+    without = ground.status(ground.adw_id)
+    ground.ok("doctor", "--rebuild", ground.adw_id)
+
+    assert without == before == ground.status(ground.adw_id)
+    assert before["paused"] == (how == "pause")
+    assert str(before["reason"]) in (ground.run_dir / "RESPONSE.md").read_text()
