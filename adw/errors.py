@@ -248,6 +248,11 @@ class StoreError(EnvironmentFault):
     why = ""
     hint = "{fix}"
 
+    @classmethod
+    def of(cls, error: OSError, path: str) -> Self:
+        """What the disk refused, in the system's words."""
+        return cls(path=path, reason=error.strerror or str(error), fix=None)
+
 
 # --- repository --------------------------------------------------------------------------
 

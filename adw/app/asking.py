@@ -245,8 +245,7 @@ def _ask(run_dir: str, kind: str, fields: dict[str, Any]) -> str:
     try:
         return requests.ask(run_dir, kind, entries, fields)
     except OSError as error:
-        path = error.filename or run_dir
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, error.filename or run_dir) from error
 
 
 def _taken_up(run_dir: str, path: str, patience_s: float) -> bool:

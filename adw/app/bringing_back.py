@@ -104,8 +104,7 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
         detail = f"run `{adw_id}` is there already"
         raise UsageError(detail=detail, fix=f"adw doctor {adw_id}") from error
     except OSError as error:
-        path = error.filename or run_dir
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, error.filename or run_dir) from error
     finally:
         os.close(agents_lock)
     lock.close()

@@ -132,8 +132,7 @@ def create(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> RunL
         detail = f"run `{adw_id}` exists already"
         raise UsageError(detail=detail, fix=f"adw resume {adw_id}") from error
     except OSError as error:
-        path = error.filename or places.agents_dir
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, error.filename or places.agents_dir) from error
     finally:
         os.close(agents_lock)
     return lock

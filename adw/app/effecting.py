@@ -266,7 +266,7 @@ def _settled(path: str, state: str, fields: Mapping[str, Any]) -> dict[str, Any]
         if hashlib.sha256(data).hexdigest() == fields.get("seen_sha256"):
             return effects.write_settled(path, record, state)
     except OSError as error:
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, path) from error
     finally:
         os.close(lock)
     return record if (record["state"], record["settled_by"]) == (state, "person") else None

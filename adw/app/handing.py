@@ -254,7 +254,7 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
             data += block
             files.replace(path, data)
     except OSError as error:
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, path) from error
     return hashlib.sha256(data).hexdigest()
 
 

@@ -96,7 +96,7 @@ def init(root: str) -> Written:
         try:
             new = _write(path, text)
         except OSError as error:
-            raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+            raise StoreError.of(error, path) from error
         (written.new if new else written.kept).append(name)
     return written
 

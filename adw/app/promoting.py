@@ -358,8 +358,7 @@ def write_verdict(run_dir: str, child: str, line: Mapping[str, Any]) -> None:
     try:
         attempts.note_verdict(run_dir, child, line)
     except OSError as error:
-        path = error.filename or attempts.dir_of(run_dir, child)
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, error.filename or attempts.dir_of(run_dir, child)) from error
 
 
 def verdict_line(verdict: "Verdict", found: Promotion | None) -> dict[str, Any]:

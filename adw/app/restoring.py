@@ -99,8 +99,7 @@ def _put_back(places: Places, run_dir: str, error: StateError) -> tuple[Any, str
         evidence = _set_aside(run_dir, path)
         files.replace(path, found.data)
     except OSError as failed:
-        reason = failed.strerror or str(failed)
-        raise StoreError(path=path, reason=reason, fix=None) from failed
+        raise StoreError.of(failed, path) from failed
     entries = len(found.state.phase_history)
     with contextlib.suppress(OSError):  # the audit trail must not stand in the way
         history = History(run_dir)

@@ -195,8 +195,7 @@ class Session:
             self._unstarted(start, error.reason, str(error))
             return None
         except OSError as error:
-            path = error.filename or self.run_dir
-            raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+            raise StoreError.of(error, error.filename or self.run_dir) from error
         child = launched.spec.child_id
         self._running[child] = _Run(Live(start.phase, start.attempt, start.repairs), at)
         self._packets.append(child)

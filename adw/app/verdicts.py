@@ -143,8 +143,9 @@ class Judge:
         try:
             found = promoting.promote(self.run_dir, child, owed, self.worktree.path)
         except OSError as error:
-            path = error.filename or os.path.join(self.run_dir, "artifacts")
-            raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+            raise StoreError.of(
+                error, error.filename or os.path.join(self.run_dir, "artifacts")
+            ) from error
         failpoints.hit("outputs.copied")
         words = self._words(live.phase)
         for fault in found.faults:

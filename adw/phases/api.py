@@ -154,7 +154,7 @@ def write_result(
     try:
         files.replace(target, json_bytes(kept) + b"\n")
     except OSError as error:
-        raise StoreError(path=target, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, target) from error
 
 
 def effect(

@@ -159,7 +159,7 @@ def record(context: Context, sha: str) -> None:
         files.make_dir(context.artifacts, exist_ok=True)
         files.replace(path, json.dumps(found, indent=1).encode() + b"\n")
     except OSError as error:
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, path) from error
 
 
 def message(context: Context, run: Mapping[str, Any], effect: str) -> bytes:

@@ -107,8 +107,7 @@ def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreError(path=path, reason=reason, fix=None) from error
+        raise StoreError.of(error, path) from error
     return list(_good(data))
 
 

@@ -314,8 +314,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = error.filename or path
-        raise StoreError(path=where, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, error.filename or path) from error
 
 
 def _sweep(path: str) -> None:

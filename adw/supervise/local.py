@@ -278,7 +278,7 @@ class LocalSupervision:
         try:
             files.sync_file(path)
         except OSError as error:
-            raise StoreError(path=path, reason=error.strerror, fix=None) from error
+            raise StoreError.of(error, path) from error
 
     def _raise_fault(self, child_id: str) -> None:
         fault = self._faults.pop(child_id, None)

@@ -60,7 +60,7 @@ def storing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(path=path, reason=error.strerror or str(error), fix=None) from error
+        raise StoreError.of(error, path) from error
 
 
 def _open(path: str) -> int:
