@@ -41,7 +41,8 @@ def push(context: Context) -> tuple[str, dict[str, str]]:
     _assert_own_commits(context, head)
     there = Remote.of(context, options())
     ref = f"refs/heads/{branch}"
-    mend_lock(context, f"refs/remotes/{there.name}/{branch}")
+    tracking = f"refs/remotes/{there.name}/{branch}"
+    mend_lock(context, tracking)  # of an earlier attempt
 
     def look() -> str | None:
         tip = there.look(ref).get(ref)
@@ -49,6 +50,7 @@ def push(context: Context) -> tuple[str, dict[str, str]]:
 
     named = intended(context, f"push {head} to {branch[:120]}", payload=f"{head}:{ref}".encode())
     found = effects.perform(named, lambda: pushed(there, head, ref, look), look)
+    mend_lock(context, tracking)  # of a git that was killed once the remote had it
     data = {"remote": there.name, "branch": branch, "commit": head}
     if found.acted:
         return f"pushed {head[:12]} to {branch} of {there.name}", data

@@ -107,7 +107,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = True
     remote: GitRemote
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, *_: object) -> None:
         """A client that was killed is what this is for."""
 
 
