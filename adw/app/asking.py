@@ -15,6 +15,7 @@ from adw.app.places import Places, refuse_inside
 from adw.app.wishes import SETTABLE
 from adw.errors import BusyError, CancelFailed, StoreError, UnknownName, UsageError, suggestion
 from adw.store import files, requests, runs
+from adw.store.encoding import text_bytes
 from adw.store.state import StateFile, load_state
 
 PATIENCE_S: Final = 10.0  # then the request is said to be recorded, not yet applied
@@ -180,7 +181,7 @@ def _has(run_dir: str, child: str, text: str) -> bool:
         data = files.read(os.path.join(run_dir, "children", child, "TASK.md"))
     except OSError:
         return False
-    return text.rstrip().encode("utf-8", "backslashreplace") in data
+    return text_bytes(text.rstrip()) in data
 
 
 def _phases(run_dir: str) -> list[dict[str, Any]]:

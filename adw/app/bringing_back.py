@@ -8,7 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from adw import clock
 from adw.app import copying_state, promoting
@@ -17,12 +17,10 @@ from adw.errors import AdwError, BusyError, StateError, StoreError, UnknownName,
 from adw.ids import child_id
 from adw.model.event import make_event
 from adw.model.state import ADWStateData
-from adw.store import attempts, files, runs
+from adw.store import artifacts, attempts, files, history, runs
 from adw.store.encoding import json_bytes
 from adw.store.state import NAME
 from adw.workspace import occupants
-
-_COPY_LIMIT: Final = 64 << 20  # bytes of a promoted file, as promotion has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
         contents = {
             NAME: data,
             promoting.MANIFEST: promoting.EMPTY,
-            "state/task_history.jsonl": json_bytes(event) + b"\n",
+            history.PATH: json_bytes(event) + b"\n",
         }
         temp, lock = runs.build_run(places.agents_dir, adw_id, contents)
         fill(temp, copy, state)
@@ -169,8 +167,6 @@ def _outputs(run_dir: str, state: ADWStateData) -> Iterator[tuple[str, str, Mapp
 
 def _promote_again(run_dir: str, state: ADWStateData, tree: str | None) -> None:
     """Make copies of handed-over files again, where the worktree has them as they were."""
-    from adw.store import artifacts
-
     for child, name, output in _outputs(run_dir, state):
         folder = os.path.join(run_dir, "artifacts", name, child)
         files.make_dirs(folder)  # tells the manifest that there is something to look at
@@ -178,7 +174,7 @@ def _promote_again(run_dir: str, state: ADWStateData, tree: str | None) -> None:
             continue
         same = artifacts.digest(tree, output["source"], max_bytes=output["size_bytes"])
         if same == output["sha256"]:
-            data = files.read(os.path.join(tree, output["source"]), limit=_COPY_LIMIT)
+            data = files.read(os.path.join(tree, output["source"]), limit=artifacts.COPY_LIMIT)
             files.create(os.path.join(folder, os.path.basename(output["path"])), data)
 
 

@@ -14,7 +14,7 @@ from adw.errors import IssueBusy, StoreError, UsageError
 from adw.ids import new_id
 from adw.model.event import make_event
 from adw.model.state import ADWStateData, encode_head, encode_state
-from adw.store import definitions, runs
+from adw.store import definitions, history, runs
 from adw.store.encoding import json_bytes, text_bytes
 from adw.store.runs import RunLock
 from adw.store.state import first_fault
@@ -190,7 +190,7 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "TASK.md": text_bytes(run_task(facts)),
         "RESPONSE.md": text_bytes(_first_response(adw_id, plan)),
         promoting.MANIFEST: promoting.EMPTY,
-        "state/task_history.jsonl": json_bytes(event) + b"\n",
+        history.PATH: json_bytes(event) + b"\n",
     }
 
 

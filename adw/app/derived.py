@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from adw.app import reading
+from adw.app import promoting, reading, showing
 from adw.app.places import Places, refuse_inside
 from adw.errors import AdwError
+from adw.ids import child_id
 from adw.store import attempts, files, runs
 
-_MANIFEST: Final = "artifacts/manifest.json"
 _RESPONSE: Final = "RESPONSE.md"
 
 
@@ -78,7 +78,7 @@ def _distrust(run_dir: str) -> None:
 def _snapshot(run_dir: str) -> dict[str, object]:
     """Content of what is derived, by relative path; the instant of its writing does not count."""
     found: dict[str, object] = {}
-    names = [_RESPONSE, _MANIFEST, reading.LATEST]
+    names = [_RESPONSE, promoting.MANIFEST, reading.LATEST]
     names += [f"children/{child}/{_RESPONSE}" for child in _children(run_dir)]
     for name in names:
         try:
@@ -180,11 +180,8 @@ def _facts(view: dict[str, Any]) -> object:
 
 def _artifacts(run_dir: str) -> Iterator[Difference]:
     """The manifest, the copies it names, and copies that no success stands behind."""
-    from adw.app import showing
-    from adw.app.promoting import read_manifest
-
-    manifest = read_manifest(run_dir)
-    path = os.path.join(run_dir, _MANIFEST)
+    manifest = promoting.read_manifest(run_dir)
+    path = os.path.join(run_dir, promoting.MANIFEST)
     if _read_json(path) != manifest:
         detail = "it does not say what the attempts handed over"
         yield Difference("derived", path, detail, _hint(run_dir))
@@ -212,7 +209,7 @@ def _read_json(path: str) -> object:
 def _strays(run_dir: str) -> Iterator[Difference]:
     folder = os.path.join(run_dir, "artifacts")
     done = {
-        f"{phase}-{attempt}" for phase, attempt, success in reading.outcomes(run_dir) if success
+        child_id(phase, attempt) for phase, attempt, success in reading.outcomes(run_dir) if success
     }
     for name in _names(folder):
         path = os.path.join(folder, name)

@@ -20,6 +20,7 @@ from adw.errors import StoreError, WorktreeError
 from adw.ids import child_id
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
+from adw.store.encoding import text_bytes
 
 if TYPE_CHECKING:
     from adw.app.session import Session
@@ -74,10 +75,7 @@ def hand(
         OSError: The packet is not whole; opening the run removes it.
     """
     phase = session.graph.phases[start.phase]
-    try:
-        ground = keeping.before(session, start, history)
-    except WorktreeError as error:
-        raise NoWorktree(error.message) from error
+    ground = _kept(session, start, history)
     try:
         brief = _brief(session, start, history)
         launch = Launch(
@@ -103,6 +101,18 @@ def hand(
     for each in brief.inputs:
         _tell_change(session, start.phase, launch.child_id, each)
     return launched
+
+
+def _kept(session: "Session", start: Start, history: Sequence[HistoryEntry]) -> keeping.Ground:
+    """Keep what is in the worktree.
+
+    Raises:
+        NoWorktree: It is not the run's.
+    """
+    try:
+        return keeping.before(session, start, history)
+    except WorktreeError as error:
+        raise NoWorktree(error.message) from error
 
 
 def _brief(session: "Session", start: Start, history: Sequence[HistoryEntry]) -> Brief:
@@ -220,7 +230,7 @@ def add_to_task(session: "Session", request: str, phase: str, text: str, *, told
             session.event("warning", {"detail": detail}, stage=phase, child_id=child)
     if told:
         return
-    slots = {"request": request, "size_bytes": len(text.encode("utf-8", "backslashreplace"))}
+    slots = {"request": request, "size_bytes": len(text_bytes(text))}
     session.event("task_added", slots, stage=phase, child_id=child if digest else None)
     if digest:
         session.packet_written(phase, child, digest, "addendum")
@@ -249,7 +259,7 @@ def append_to_task(run_dir: str, child: str, request: str, text: str) -> str | N
         message = f"TASK.md of `{child}` cannot be read: {error.strerror or error}"
         raise NoPacket(message) from error
     try:
-        block = b"\n" + addendum(request, text).encode("utf-8", "backslashreplace")
+        block = b"\n" + text_bytes(addendum(request, text))
         if block not in data:  # its heading alone may stand in what somebody quotes
             data += block
             files.replace(path, data)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adw.core.recovery import blamed
+from adw.ids import child_id
 from adw.model.state import FREE
 from adw.store import attempts
 
@@ -24,7 +25,7 @@ def faults_before(run_dir: str, phase: str, history: Sequence[Any]) -> tuple[str
             continue
         if entry.success:
             return None
-        child = f"{phase}-{entry.attempt}"
+        child = child_id(phase, entry.attempt)
         lines = attempts.lines_of(run_dir, child)
         verdict = attempts.verdict(lines)
         faults = blamed(entry.reason, verdict["faults"]) if verdict else []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adw import clock
 from adw.core.graph import Output, Phase
 from adw.errors import StoreError
+from adw.ids import child_id
 from adw.store import artifacts, attempts, files, views
 from adw.store.artifacts import OutputFault
 from adw.store.encoding import json_bytes
@@ -186,6 +187,8 @@ class Manifest:
 
     run_dir: str
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _changed: bool = True
+    """Whether `write` has to look: a boundary without a success costs nothing."""
     _written: bytes | None = None
 
     @classmethod
@@ -201,7 +204,8 @@ class Manifest:
                 latest.pop(phase, None)  # in the order in which they succeeded last
                 latest[phase] = attempt
         for phase, attempt in latest.items():
-            found.landed(f"{phase}-{attempt}", _verdict(run_dir, f"{phase}-{attempt}"))
+            child = child_id(phase, attempt)
+            found.landed(child, _verdict(run_dir, child))
         return found
 
     def landed(self, child: str, verdict: Mapping[str, Any] | None) -> list[str]:
@@ -210,6 +214,7 @@ class Manifest:
         Returns:
             The logical names.
         """
+        self._changed = True
         phase = attempts.split(child)[0]
         for name in [n for n, e in self.entries.items() if _phase_of(e) == phase]:
             del self.entries[name]
@@ -220,14 +225,16 @@ class Manifest:
 
     def write(self) -> None:
         """Replace the file where it is not what it should be; unsynced, as it is derived."""
-        data = self.encoded()
-        path = os.path.join(self.run_dir, MANIFEST)
+        if not self._changed:
+            return
+        path, data = os.path.join(self.run_dir, MANIFEST), self.encoded()
         if self._written is None:
             with contextlib.suppress(OSError):
                 self._written = files.read(path)
         if data != self._written:
             views.put(path, data)
             self._written = data
+        self._changed = False
 
     def encoded(self) -> bytes:
         """The bytes of the file."""
@@ -273,7 +280,7 @@ def read_manifest(run_dir: str) -> dict[str, dict[str, Any]]:
 def settle(run_dir: str, history: Entries) -> Manifest:
     """Remove copies that no success of the history stands behind, and compute the manifest."""
     entries = list(history)
-    done = {f"{phase}-{attempt}" for phase, attempt, success in entries if success}
+    done = {child_id(phase, attempt) for phase, attempt, success in entries if success}
     found = Manifest.of(run_dir, entries)
     copies = list(_copies(run_dir))
     if any(child not in done for _, child in copies):

@@ -20,6 +20,7 @@ from adw.core.decide import Decision
 from adw.core.graph import Graph
 from adw.core.outcome import one_line
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
+from adw.ids import child_id
 from adw.model.state import ADWStateData
 from adw.store import views
 from adw.store.encoding import json_bytes, text_bytes
@@ -43,7 +44,7 @@ class Facts:
     base: str | None
     """Commit that the branch started from."""
     left: str | None = None
-    """`pause`, `SIGINT` or `SIGTERM`: how a sitting ended that a person ended; None otherwise."""
+    """How the sitting ended before the run was over, or how it stands; as `left` of latest.json."""
 
 
 class Views:
@@ -143,7 +144,7 @@ def done(facts: Facts, manifest: Mapping[str, Mapping[str, Any]], most: int) -> 
         entry = facts.board.latest(phase)
         if facts.board.status(phase) != "done" or entry is None or not entry.attempt:
             continue
-        child = f"{phase}-{entry.attempt}"
+        child = child_id(phase, entry.attempt)
         parts = ["exit code 0"]
         if entry.commit:
             parts.append(f"commit {entry.commit[:12]}")

@@ -17,6 +17,7 @@ from adw.core.decide import Decision
 from adw.core.interfaces import Supervision
 from adw.engine import Outcome
 from adw.errors import AdwError, StoreError
+from adw.ids import child_id
 from adw.model.state import ADWStateData
 from adw.store import attempts, requests, runs
 from adw.workspace import queue, tables
@@ -114,7 +115,7 @@ class Place:
 
 def all_recorded(run_dir: str, state: ADWStateData) -> bool:
     """Whether no attempt's end is still to be recorded, for which the worktree must be there."""
-    known = {f"{entry.phase}-{entry.attempt}" for entry in state.phase_history}
+    known = {child_id(entry.phase, entry.attempt) for entry in state.phase_history}
     return known.issuperset(attempts.child_ids(run_dir))
 
 

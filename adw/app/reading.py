@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from adw.errors import AdwError, StateError
 from adw.store import attempts, files, runs
+from adw.store.encoding import fits
 
 SCHEMA_VERSION: Final = 1
 LATEST: Final = os.path.join("state", "latest.json")
@@ -102,10 +103,10 @@ def _heads(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         view, view_in_form = _head(latest, b',\n "phases": ')
     except (OSError, ValueError):
         return None
-    if not (in_form and view_in_form and attempts.fits(view, _HEAD)):
+    if not (in_form and view_in_form and fits(view, _HEAD)):
         return None
-    fits = view.get("state_sha256") == hashlib.sha256(data).hexdigest()
-    return (view, state) if fits else None
+    same = view.get("state_sha256") == hashlib.sha256(data).hexdigest()
+    return (view, state) if same else None
 
 
 def _head(data: bytes, rest: bytes) -> tuple[dict[str, Any], bool]:
@@ -169,11 +170,10 @@ def read_latest(run_dir: str) -> dict[str, Any] | None:
 def _sound(view: Any) -> bool:
     """Whether a view is of the form that adw writes: whoever changed it, no reader stumbles."""
     return (
-        attempts.fits(view, _HEAD)
+        fits(view, _HEAD)
         and isinstance(view.get("phases"), list)
         and all(
-            attempts.fits(phase, _PHASE)
-            and all(attempts.fits(each, _ATTEMPT) for each in phase["attempts"])
+            fits(phase, _PHASE) and all(fits(each, _ATTEMPT) for each in phase["attempts"])
             for phase in view["phases"]
         )
     )

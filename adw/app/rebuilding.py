@@ -17,6 +17,7 @@ from adw.core.view import PhaseBoard
 from adw.ids import child_id
 from adw.model.state import ADWStateData, HistoryEntry
 from adw.store import attempts, files
+from adw.store.encoding import fits
 from adw.store.state import load_state
 
 
@@ -180,7 +181,7 @@ def read_info(run_dir: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         found = {}
     base = found.get("base")
-    sound = attempts.fits(found.get("issue"), _ISSUE)
+    sound = fits(found.get("issue"), _ISSUE)
     issue = found["issue"] if sound else unknown
     return {**found, "issue": issue, "base": base if isinstance(base, str) else None}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adw.app import handing
 from adw.app.entries import end_events, promoted
 from adw.app.narrowing import faults_before
+from adw.app.packets import SHOWN
 from adw.app.rebuilding import attempt_detail
 from adw.core.recovery import blamed
 from adw.ids import child_id
@@ -29,7 +30,7 @@ def recover(session: "Session") -> None:
         _tell_entry(session, number, entries[number])
     _promotions(session)
     _decisions(session)
-    session.recoveries.extend(session.parts.history.latest("recovery_decided", 40))
+    session.recoveries.extend(session.parts.history.latest("recovery_decided", SHOWN))
     for entry in entries:
         if entry.attempt:
             _report(session, entry)

@@ -49,7 +49,7 @@ class Session:
     news: list[dict[str, Any]] = field(default_factory=list)
     reason: str | None = None
     left: str | None = None
-    """How a person ended this sitting; None while it goes on."""
+    """How this sitting ended before the run was over, or that it is queued; None while it works."""
     leaving: bool = False
     """What is published now is the last of this sitting: nobody goes on by himself."""
     _running: dict[str, _Run] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from adw.app import reading
 from adw.errors import UnknownName, UsageError, suggestion
+from adw.ids import child_id
 from adw.store import attempts, files, runs
 
 SCHEMA_VERSION: Final = 1
@@ -134,12 +135,12 @@ def task_file(run_dir: str, phase: str | None, attempt: int | None) -> str:
     else:
         tried = _tried(run_dir, phase)
         number = attempt if attempt is not None else max(tried, default=1)
+        child = child_id(phase, number)
         if number not in tried:
-            known = [f"{phase}-{each}" for each in sorted(tried)]
+            known = [child_id(phase, each) for each in sorted(tried)]
             hint = f"known: {', '.join(known[-8:])}" if known else "it has not been started yet"
-            name = f"{phase}-{number}"
-            raise UnknownName(kind="attempt", name=name, suggestion=hint, reason=None)
-        path = os.path.join(run_dir, "children", f"{phase}-{number}", "TASK.md")
+            raise UnknownName(kind="attempt", name=child, suggestion=hint, reason=None)
+        path = os.path.join(run_dir, "children", child, "TASK.md")
     if not os.path.isfile(path):
         raise UsageError(detail=f"`{path}` does not exist", fix=None)
     return path
@@ -188,7 +189,7 @@ def _events(run_dir: str) -> list[dict[str, Any]]:
 def _commits(state: Mapping[str, Any]) -> dict[str, str]:
     """Commit that each attempt left, by child id."""
     return {
-        f"{each['phase']}-{each['attempt']}": each["commit"]
+        child_id(each["phase"], each["attempt"]): each["commit"]
         for each in state.get("phase_history", ())
         if each.get("commit") and each.get("attempt") and "phase" in each
     }
@@ -218,7 +219,7 @@ def _earlier(run_dir: str, status: Mapping[str, Any]) -> list[dict[str, Any]]:
     for entry in status["state"].get("phase_history", ()):
         if entry.get("phase") in known or not entry.get("attempt") or "success" not in entry:
             continue
-        child = f"{entry['phase']}-{entry['attempt']}"
+        child = child_id(entry["phase"], entry["attempt"])
         lines = attempts.lines_of(run_dir, child)
         said = {**(attempts.find(lines, "exit") or {}), **(attempts.find(lines, "verdict") or {})}
         attempt = {

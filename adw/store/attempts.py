@@ -16,7 +16,7 @@ from adw import failpoints
 from adw.errors import StoreError
 from adw.ids import PHASE_NAME
 from adw.store import files
-from adw.store.encoding import json_bytes
+from adw.store.encoding import fits, json_bytes
 
 FILE: Final = "attempt.jsonl"
 LIMIT: Final = 64 << 20  # bytes; a handful of lines, the longest is an argv
@@ -181,13 +181,6 @@ def _sound(name: str, output: object) -> bool:
 def is_below(path: str) -> bool:
     """Whether a path stays below the directory that it is relative to."""
     return bool(path) and not path.startswith("/") and ".." not in path.split("/")
-
-
-def fits(value: object, types: Mapping[str, tuple[type, ...]]) -> bool:
-    """Whether a value is an object that has these keys, of these types."""
-    return isinstance(value, dict) and all(
-        type(value.get(name)) in allowed for name, allowed in types.items()
-    )
 
 
 _NONE: Final = type(None)

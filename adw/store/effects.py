@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from adw import clock
 from adw.errors import BrokenRun, EffectUnknown, LookUpFailed, StoreError
 from adw.store import files
+from adw.store.encoding import fits, json_bytes
 
 DIR: Final = "effects"
 SCHEMA_VERSION: Final = 1
@@ -249,15 +250,15 @@ def parse(data: bytes) -> dict[str, Any] | None:
         record = json.loads(data)
     except ValueError:
         return None
-    if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
+    if not fits(record, _TYPES) or record["schema_version"] != SCHEMA_VERSION:
         return None
-    fits = all(type(record.get(name)) in kinds for name, kinds in _TYPES.items())
-    return record if fits and record["state"] in STATES else None
+    return record if record["state"] in STATES else None
 
 
 STATES: Final = ("intent", "done", "unknown", "not_done")
 _NONE: Final = type(None)
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "schema_version": (int,),
     "key": (str,),
     "phase": (str,),
     "round": (int,),
@@ -305,8 +306,7 @@ def _save(path: str, record: dict[str, Any]) -> None:
 
 
 def _write(path: str, record: dict[str, Any]) -> None:
-    text = json.dumps(record, ensure_ascii=False, indent=1)
-    files.replace(path, text.encode("utf-8", "backslashreplace") + b"\n")
+    files.replace(path, json_bytes(record, indent=1) + b"\n")
 
 
 @contextmanager

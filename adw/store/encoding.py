@@ -6,6 +6,7 @@ refused here, before any file is opened.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 
@@ -46,3 +47,10 @@ def text_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half of a surrogate pair, from a stranger's JSON
         return text.encode("utf-8", "backslashreplace")
+
+
+def fits(value: object, types: Mapping[str, tuple[type, ...]]) -> bool:
+    """Whether parsed JSON is an object that has these keys, with values of exactly these types."""
+    return isinstance(value, dict) and all(
+        type(value.get(name)) in allowed for name, allowed in types.items()
+    )
