@@ -115,6 +115,10 @@ def recover(place: Place) -> list[Left]:
                 with locks.storing(moved):
                     files.rename(moved, place.path)
                 log.event("worktree.put_back", path=place.path)
+    if os.path.lexists(os.path.join(mending.room(place), _DELETING)):
+        with _locked(place):
+            if not _clear_locks(place):
+                _write_note(place, _Deleting(0.0, ()))
     return _delete_rubbish(place)
 
 

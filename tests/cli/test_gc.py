@@ -183,6 +183,7 @@ def test_what_belongs_to_no_run_is_told(repo: Repo, tree: Tree) -> None:
     copy = repo.path / ".git" / "adw" / OTHER
     copy.mkdir(parents=True)
     (copy / "state.1").write_text("torn")
+    told = call(repo, "doctor").out
     stray = repo.path / "trees" / "stray"
     repo.git("worktree", "add", "--quiet", "--detach", str(stray))
     found = others(repo)
@@ -192,5 +193,7 @@ def test_what_belongs_to_no_run_is_told(repo: Repo, tree: Tree) -> None:
         ("leftover", ".removing-ee000000", "removed"),
         ("worktree", "stray", "kept"),
     ]
+    assert told.count("leftover: what a removal that was cut short left\n") == 2
+    assert told.count("  hint: adw gc removes it\n") == 2
     assert stray.exists()
     assert not (repo.path / "trees" / ".removing-ee000000").exists()
