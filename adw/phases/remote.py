@@ -126,7 +126,7 @@ class Remote:
             raise Refused(f"`{self.name}` refused the push: {told}\n{words(done)}".rstrip())
         return done
 
-    def _ask(self, args: Sequence[str], limit_s: float | None = LOOK_LIMIT_S) -> Outcome:
+    def _ask(self, args: Sequence[str], limit_s: float | None = None) -> Outcome:
         slow = ("http.lowSpeedLimit=1", f"http.lowSpeedTime={STALL_S}")
         settings = [part for each in slow for part in ("-c", each)]
         command = [*settings, *self.settings, *args]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from adw.errors import NotYet, NotYetKey, WorkflowError, suggestion
-from adw.model.config import BRANCH_PATTERN, GLOB_PATTERN
+from adw.model.config import BRANCH_PATTERN, GLOB_PATTERN, REMOTE_PATTERN, WEBHOOK_PATTERN
 from adw.model.workflow import (
     ENV_PATTERN,
     LOGICAL_PATTERN,
@@ -36,6 +36,8 @@ _NAMES: Final[Mapping[str, tuple[str, str | None]]] = {
     ENV_PATTERN: ("a variable name", "use letters, digits and `_`, no digit first"),
     BRANCH_PATTERN: ("a branch name", None),
     GLOB_PATTERN: ("a glob of variable names", None),
+    REMOTE_PATTERN: ("the name of a remote", "see `git remote`"),
+    WEBHOOK_PATTERN: ("an http or https URL without a password, or `$NAME`", None),
 }
 
 Wording = tuple[str, str | None]

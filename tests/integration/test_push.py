@@ -7,8 +7,12 @@ from typing import Any, Final
 
 import pytest
 
+from adw.phases import remote as speaking
+from adw.phases.remote import Remote, Unreachable
+from tests.faults.conftest import swept
 from tests.support.git_http import TOKEN, GitRemote, git_remote
 from tests.support.ground import Ground, phase
+from tests.support.repo import make_repo
 
 NAME: Final = "FORGE_TOKEN"
 
@@ -122,7 +126,7 @@ def test_the_token_is_nowhere(tmp_path: Path, remote: GitRemote, grounds: list[G
     assert [p for p in files if b"h1dd3n" in p.read_bytes()] == []
 
 
-@pytest.mark.parametrize("mode", ["lost", "cut", "bad_gateway"])
+@pytest.mark.parametrize("mode", swept(["lost", "cut", "bad_gateway"], "bad_gateway"))
 def test_F48_what_took_hold_without_an_answer_is_found(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground], mode: str
 ) -> None:
@@ -161,7 +165,12 @@ def test_case_H4_a_refused_push_fails_the_phase_and_can_be_tried_again_alone(
 
 
 @pytest.mark.parametrize(
-    ("modes", "looks"), [(["early"], []), ([], ["cut"] * 3), ([], ["down", "cut"])]
+    ("modes", "looks"),
+    [
+        (["early"], []),
+        pytest.param([], ["cut"] * 3, marks=pytest.mark.sweep),
+        pytest.param([], ["down", "cut"], marks=pytest.mark.sweep),
+    ],
 )
 def test_F52_a_network_that_fails_is_named_and_tried_again(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground], modes: list[str], looks: list[str]
@@ -187,6 +196,38 @@ def test_F51_a_remote_that_asks_for_patience_burns_no_attempt(
 
     assert done.exit_code == 6, done.told()
     assert ground.entries()[-1] == ("push", 1, False, "rate_limited")
+
+
+def test_F53_a_remote_that_gives_a_byte_now_and_then_is_given_up(
+    tmp_path: Path, remote: GitRemote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo(tmp_path / "r")
+    url = remote.url.replace("//", f"//x:{TOKEN}@")
+    repo.git("remote", "add", "origin", url)
+    monkeypatch.setattr(speaking, "LOOK_LIMIT_S", 0.5)
+    remote.again(looks=["slow"])
+
+    with pytest.raises(Unreachable, match=r"not done after 0\.5 s"):
+        Remote("origin", str(repo.path)).look("refs/heads/x")
+
+    remote.release.set()
+
+
+def test_a_hook_of_the_user_that_refuses_is_heard(
+    tmp_path: Path, remote: GitRemote, grounds: list[Ground]
+) -> None:
+    ground = make(tmp_path, remote, grounds)
+    hook = ground.repo.path / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\necho not on a Friday >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+    assert ground.adw("run", "w", "47").exit_code == 1
+
+    assert "error: not on a Friday" in log(ground, "push-1")
+    assert remote.refs() == {}
+    hook.unlink()
+    ground.ok("resume", ground.adw_id)
+    assert_pushed_once(ground, remote)
 
 
 def test_a_token_goes_to_its_host_only(
@@ -257,7 +298,7 @@ def test_a_run_without_a_commit_pushes_nothing(
     assert remote.refs() == {}
 
 
-@pytest.mark.parametrize("message", [None, "Release of {adw_id}"])
+@pytest.mark.parametrize("message", swept([None, "Release of {adw_id}"], "Release of {adw_id}"))
 def test_a_tag_is_made_here_and_there_once(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground], message: str | None
 ) -> None:

@@ -146,6 +146,22 @@ def test_ports_may_be_none() -> None:
         ("copy: ».env", ["`.env` is a string, a list is expected", "hint: write [.env]"]),
         ("setup: »5", ["`5` is a number, a string or a list is expected"]),
         ("»copi: [.env]", ["unknown key `copi`", "hint: did you mean `copy`?"]),
+        (
+            "»notify: {on: [failed]}",
+            [
+                "`notify` names nobody to tell",
+                "hint: add `webhook`, `command` or `desktop: true`, or take `notify` out",
+            ],
+        ),
+        (
+            "notify: {webhook: »ftp://x}",
+            ["`ftp://x` is not an http or https URL without a password, or `$NAME`"],
+        ),
+        (
+            "notify: {desktop: true, on: [»done]}",
+            ["`done` is found, `failed`, `held`, `succeeded` or `cancelled` is expected"],
+        ),
+        ("remote: »-f", ["`-f` is not the name of a remote", "hint: see `git remote`"]),
         ("ports: »nope", ["`nope` is found, `none` is expected", "hint: did you mean `none`?"]),
         ("ports: »5", ["`5` is a number, a mapping is expected"]),
         ("ports: {slots: »0}", ["`0` is found, at least 1 is expected"]),

@@ -1,6 +1,10 @@
 """What a phase's environment holds, and what never gets there."""
 
-from adw.app.environment import Identity, body_environment, inherited
+import json
+
+import pytest
+
+from adw.app.environment import Identity, body_environment, inherited, with_settings
 from adw.core.graph import Phase
 from adw.model.state import ADWStateData
 
@@ -48,3 +52,28 @@ def test_ST_16_case_D5_identity_and_ports_come_by_name_and_win_over_the_phases_o
     assert env["ADW_RESULT"] == "/r/agents/cc73faf1/children/test-2/result.json"
     assert env["ADW_PLAN_FILE"] == ""
     assert "AWS_SECRET_ACCESS_KEY" not in env
+
+
+WHO = Identity("/r/agents/cc73faf1", "/r/trees/cc73faf1", STATE, "p-1", 1, 1)
+
+
+def test_a_built_in_program_gets_its_options_and_no_other_phase_does() -> None:
+    phase = Phase("p", use="push", options=(("user", "é"),), env=(("ADW_OPTIONS", "forged"),))
+
+    told = body_environment({}, with_settings(phase, {"remote": "up"}), WHO, "{}")["ADW_OPTIONS"]
+
+    assert json.loads(told) == {"remote": "up", "user": "é"}
+    own = Phase("p", use="push", options=(("remote", "mine"),))
+    assert with_settings(own, {"remote": "up"}).options == (("remote", "mine"),)
+    assert with_settings(Phase("p", use="push"), {}).options == (("remote", "origin"),)
+    assert "ADW_OPTIONS" not in body_environment({}, Phase("p", argv=("x",)), WHO, "{}")
+
+
+def test_the_ssh_agent_is_for_programs_that_speak_to_a_remote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
+
+    for use, wanted in (("push", "/agent"), ("tag", "/agent"), ("commit", None), ("notify", None)):
+        phase = with_settings(Phase("p", use=use), {})
+        assert body_environment({}, phase, WHO, "{}").get("SSH_AUTH_SOCK") == wanted
