@@ -20,7 +20,7 @@ from adw.phases.api import Context, intended, write_result
 from adw.store import effects, files
 from adw.store.effects import Effect
 from adw.workspace.copying import copied_into
-from adw.workspace.git import ask_git, run_git
+from adw.workspace.git import run_git, stand_in_identity
 from adw.workspace.worktree import Worktree, inside
 
 _SUBJECT_LIMIT: Final = 72  # characters
@@ -210,12 +210,7 @@ def _unstage_copies(context: Context) -> None:
 
 def identity(context: Context) -> list[str]:
     """Settings that stand in for an identity which the user has not configured."""
-    args = ["config", "--name-only", "--get-regexp", r"^user\.(name|email)$"]
-    done = ask_git(args, context.worktree, kind="read", env=_fenced(context))
-    have = set(done.stdout.decode("utf-8", "replace").split())
-    stand_in = {"user.name": "adw", "user.email": "adw@localhost"}
-    missing = [f"{key}={value}" for key, value in stand_in.items() if key not in have]
-    return [part for setting in missing for part in ("-c", setting)]
+    return stand_in_identity([], context.worktree, _fenced(context))
 
 
 def _commits_since(context: Context, base: str) -> int:

@@ -22,14 +22,13 @@ from typing import Final
 
 from adw.store import files
 from adw.workspace import locks, mending, registration
-from adw.workspace.git import Outcome, ask_git, failure, last_lines, run_git
+from adw.workspace.git import Outcome, ask_git, failure, last_lines, on_one_line, run_git
 from adw.workspace.registration import Place
-from adw.workspace.repository import Repository, exclude
+from adw.workspace.repository import Repository, exclude, pattern
 
 _NOTE: Final = "copied.json"
 _CHUNK: Final = 1 << 20
 _MANY: Final = 100  # files of one folder that are not ignored; more are not hidden one by one
-_SPECIAL: Final = b"\\*?[!# "
 
 
 @dataclass(slots=True)
@@ -108,9 +107,11 @@ def _files_of(repo: Repository, place: Place, name: str, told: list[str]) -> Ite
     """The files of a listed name, relative to the top; what cannot be one is told."""
     source = os.path.join(repo.root, name)
     if f"{place.path}/".startswith(f"{source}/"):
-        told.append(f"`{_shown(name)}` holds the worktrees of runs: not copied")
+        told.append(f"`{on_one_line(name)}` holds the worktrees of runs: not copied")
     elif not os.path.lexists(source):
-        told.append(f"`{_shown(name)}` of `copy` is not in the main checkout: nothing is copied")
+        told.append(
+            f"`{on_one_line(name)}` of `copy` is not in the main checkout: nothing is copied"
+        )
     elif not os.path.isdir(source):
         if _inside(repo, name, told):
             yield name
@@ -120,7 +121,7 @@ def _files_of(repo: Repository, place: Place, name: str, told: list[str]) -> Ite
             below = os.path.relpath(folder, repo.root)
             links = (os.path.join(below, each) for each in folders)
             told += [
-                f"`{_shown(link)}` is a link to a folder: not copied"
+                f"`{on_one_line(link)}` is a link to a folder: not copied"
                 for link in links
                 if os.path.islink(os.path.join(repo.root, link))
             ]
@@ -136,13 +137,13 @@ def _inside(repo: Repository, name: str, told: list[str]) -> bool:
     root = os.path.realpath(repo.root)
     inside = real.startswith(root + os.sep) and not real.startswith(repo.git_dir + os.sep)
     if not inside:
-        told.append(f"`{_shown(name)}` leads out of the repository: not copied")
+        told.append(f"`{on_one_line(name)}` leads out of the repository: not copied")
     return inside
 
 
 def _tracked(place: Place, names: Sequence[str]) -> set[str]:
     specs = [f":(top,literal){name}" for name in names]
-    args = [*_explicit(place), "ls-files", "-z", "--", *specs]
+    args = place.explicit(["ls-files", "-z", "--", *specs])
     found = run_git(args, place.path, kind="read", timeout_s=None)
     return {os.fsdecode(each) for each in found.split(b"\0") if each}
 
@@ -156,7 +157,9 @@ def _free(place: Place, file: str, told: list[str]) -> bool:
             return True
         if os.path.islink(here) or not os.path.isdir(here):
             within = os.path.relpath(here, place.path)
-            told.append(f"`{_shown(file)}` is not copied: `{_shown(within)}` is no folder there")
+            told.append(
+                f"`{on_one_line(file)}` is not copied: `{on_one_line(within)}` is no folder there"
+            )
             return False
     return True
 
@@ -181,10 +184,12 @@ def _ignored(
     if bare:
         lines = _lines(place, name, bare, whole=len(bare) == len(missing))
         if lines and exclude(repo, lines):
-            told.append(f"`{_shown(name)}` is not ignored by git: adw hides it in info/exclude")
+            told.append(
+                f"`{on_one_line(name)}` is not ignored by git: adw hides it in info/exclude"
+            )
         have = _check_ignore(place, missing, told) or set()
     told += [
-        f"`{_shown(file)}` is not copied: git does not ignore it"
+        f"`{on_one_line(file)}` is not copied: git does not ignore it"
         for file in missing
         if file not in have
     ]
@@ -192,29 +197,23 @@ def _ignored(
 
 
 def _check_ignore(place: Place, paths: Sequence[str], told: list[str]) -> set[str] | None:
-    args = [*_explicit(place), "check-ignore", "-z", "--stdin"]
+    args = place.explicit(["check-ignore", "-z", "--stdin"])
     data = b"".join(os.fsencode(path) + b"\0" for path in paths)
     done: Outcome = ask_git(args, place.path, kind="read", stdin=data)
     if done.exit_code in {0, 1}:
         return {os.fsdecode(each) for each in done.stdout.split(b"\0") if each}
     if b"submodule" not in done.stderr and b"symbolic link" not in done.stderr:
         raise failure(args, done)
-    told.append(f"`{_shown(paths[0])}` is not copied: {last_lines(done.stderr)}")
+    told.append(f"`{on_one_line(paths[0])}` is not copied: {last_lines(done.stderr)}")
     return None
 
 
 def _lines(place: Place, name: str, bare: list[str], *, whole: bool) -> list[bytes]:
     """Lines for the exclude file: of the folder, where nothing in it is anything else."""
     if whole and bare != [name] and not _there(place, name):
-        return [_pattern(name) + b"/"]
+        return [pattern(os.fsencode(name)) + b"/"]
     fit = [file for file in bare if "\n" not in file]
-    return [_pattern(file) for file in fit] if len(fit) <= _MANY else []
-
-
-def _pattern(path: str) -> bytes:
-    """A path as gitignore(5) reads it literally."""
-    raw = os.fsencode(path)
-    return b"/" + b"".join(b"\\%c" % byte if byte in _SPECIAL else b"%c" % byte for byte in raw)
+    return [pattern(os.fsencode(file)) for file in fit] if len(fit) <= _MANY else []
 
 
 # --- copying -----------------------------------------------------------------------------
@@ -253,11 +252,11 @@ def _read_into(temp: str, source: str, file: str) -> str | None:
     try:
         fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        return f"`{_shown(file)}` is not copied: {(error.strerror or str(error)).lower()}"
+        return f"`{on_one_line(file)}` is not copied: {(error.strerror or str(error)).lower()}"
     with open(fd, "rb") as original:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
-            return f"`{_shown(file)}` is not copied: it is no regular file"
+            return f"`{on_one_line(file)}` is not copied: it is no regular file"
         with locks.storing(temp):
             pieces = iter(lambda: original.read(_CHUNK), b"")
             files.replace(temp, pieces, sync=False, mode=stat.S_IMODE(info.st_mode) & 0o777)
@@ -274,15 +273,6 @@ def _put(temp: str, target: str) -> None:
             raise
         mode = stat.S_IMODE(os.stat(temp).st_mode)
         files.create(target, files.read(temp, limit=os.stat(temp).st_size), mode=mode)
-
-
-def _explicit(place: Place) -> list[str]:
-    return ["--git-dir", place.admin, "--work-tree", place.path]
-
-
-def _shown(path: str) -> str:
-    """A path in a line for people."""
-    return "".join(c if c.isprintable() else "?" for c in path)
 
 
 # --- the note ----------------------------------------------------------------------------

@@ -156,6 +156,29 @@ def last_lines(stderr: bytes) -> str:
     return "\n".join(_CONTROL.sub("?", line) for line in kept)
 
 
+def on_one_line(path: str) -> str:
+    """A path in a line for people."""
+    return "".join(c if c.isprintable() else "?" for c in path)
+
+
+def stand_in_identity(
+    words: Sequence[str], cwd: str, env: Mapping[str, str] | None = None
+) -> list[str]:
+    """Settings that stand in for an identity which the user has not configured.
+
+    Args:
+        words: What stands before git's command, such as `--git-dir`.
+        cwd: Where git runs.
+        env: More variables.
+    """
+    args = [*words, "config", "--name-only", "--get-regexp", r"^user\.(name|email)$"]
+    done = ask_git(args, cwd, kind="read", env=env)
+    have = set(done.stdout.decode("utf-8", "replace").split())
+    stand_in = {"user.name": "adw", "user.email": "adw@localhost"}
+    missing = [f"{key}={value}" for key, value in stand_in.items() if key not in have]
+    return [part for setting in missing for part in ("-c", setting)]
+
+
 def environment(kind: Kind, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment as git gets it."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}

@@ -13,7 +13,18 @@ from adw import clock
 from adw.errors import HostLocked, StoreError
 from adw.store import files
 
+REPOSITORY_WAIT_S: Final = 120.0
+"""A checkout of a large repository runs under its lock, and many runs may wait."""
 _POLL_S: Final = 0.02
+
+
+def repository(git_dir: str) -> contextlib.AbstractContextManager[int]:
+    """Hold the lock under which adw changes what all worktrees of a repository share; as `held`.
+
+    Args:
+        git_dir: The directory that all its worktrees share.
+    """
+    return held(os.path.join(git_dir, "adw.lock"), REPOSITORY_WAIT_S)
 
 
 @contextlib.contextmanager

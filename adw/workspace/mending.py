@@ -16,7 +16,7 @@ from typing import Final
 from adw import log
 from adw.errors import WorktreeError
 from adw.store import files
-from adw.workspace import locks, registration
+from adw.workspace import locks, occupants, registration
 from adw.workspace.git import ask_git, run_git
 from adw.workspace.registration import Place, Seen
 
@@ -230,20 +230,4 @@ def _free(prefix: str) -> str:
 
 def git_in(path: str) -> list[int]:
     """Processes named git that work in a directory or below it; none where /proc is absent."""
-    found = []
-    try:
-        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    inside = os.path.realpath(path)
-    for number in numbers:
-        try:
-            cwd = os.readlink(f"/proc/{number}/cwd")
-            if not f"{cwd}/".startswith(f"{inside}/"):
-                continue
-            with open(f"/proc/{number}/comm", "rb") as file:
-                if file.read().strip() == b"git":
-                    found.append(number)
-        except OSError:
-            continue
-    return found
+    return [who.pid for who in occupants.working_in(path) if who.name == "git"]

@@ -7,7 +7,7 @@ Source: proc(5), /proc/PID/cwd and /proc/PID/fd; the kernel adds " (deleted)" to
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,12 +25,14 @@ class Occupant:
 
 def working_in(folder: str) -> list[Occupant]:
     """Processes whose working directory is the folder or below it; not this one."""
-    return [who for who in _others() if _below(_link(f"/proc/{who.pid}/cwd"), folder)]
+    top = os.path.realpath(folder)
+    return _named(pid for pid in _others() if _below(_link(f"/proc/{pid}/cwd"), top))
 
 
 def holding(folder: str) -> list[Occupant]:
     """Processes that have a file below the folder open; not this one."""
-    return [who for who in _others() if any(_below(each, folder) for each in _open_files(who.pid))]
+    top = os.path.realpath(folder)
+    return _named(pid for pid in _others() if any(_below(each, top) for each in _open_files(pid)))
 
 
 def named(found: list[Occupant]) -> str:
@@ -40,15 +42,20 @@ def named(found: list[Occupant]) -> str:
     return ", ".join(words) + (f" and {more} more" if more > 0 else "")
 
 
-def _others() -> Iterator[Occupant]:
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    for name in names:
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/comm", "rb") as file:
-                yield Occupant(int(name), file.read().decode("utf-8", "replace").strip())
+def _others() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != os.getpid():
+                yield int(name)
+
+
+def _named(pids: Iterable[int]) -> list[Occupant]:
+    """Those that live still, with their names."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
+            found.append(Occupant(pid, file.read().decode("utf-8", "replace").strip()))
+    return found
 
 
 def _open_files(pid: int) -> Iterator[str]:
@@ -64,5 +71,5 @@ def _link(path: str) -> str:
         return ""
 
 
-def _below(path: str, folder: str) -> bool:
-    return f"{path.removesuffix(' (deleted)')}/".startswith(f"{os.path.realpath(folder)}/")
+def _below(path: str, top: str) -> bool:
+    return f"{path.removesuffix(' (deleted)')}/".startswith(f"{top}/")

@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -73,6 +74,10 @@ class Place:
     def ref_file(self) -> str:
         """The branch as a loose ref."""
         return os.path.join(self.git_dir, "refs", "heads", self.branch)
+
+    def explicit(self, args: Sequence[str]) -> list[str]:
+        """Words for git: never let it look for a repository, it would find the one around."""
+        return ["--git-dir", self.admin, "--work-tree", self.path, *args]
 
     @property
     def reftable(self) -> bool:

@@ -13,14 +13,14 @@ from typing import Final
 from adw.errors import RepositoryError
 from adw.store import files
 from adw.workspace import locks
-from adw.workspace.git import ask_git, failure, last_lines, run_git
+from adw.workspace.git import ask_git, failure, last_lines, on_one_line, run_git
 from adw.workspace.registration import read_text
 
 _HEX8: Final = "[0-9a-f]" * 8
 _RUNS: Final = (f"{_HEX8}/", ".lock", ".new-*/")
 _EXCLUDE_HEAD: Final = b"# hidden by adw: its runs and their worktrees"
+_SPECIAL: Final = b"\\*?[!# "
 _ORIGIN: Final = "refs/remotes/origin/"
-LOCK_WAIT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def submodules_line(path: str) -> str | None:
     names = [name for each in found if (name := each.partition("\n")[2])]
     if not names:
         return None
-    shown = ", ".join("".join(c if c.isprintable() else "?" for c in name) for name in names)
+    shown = ", ".join(map(on_one_line, names))
     return (
         f"submodules are not checked out in the worktree: {shown}; "
         "`git submodule update --init` under `setup` in adw.yaml does that"
@@ -254,7 +254,7 @@ def exclude(repo: Repository, lines: Sequence[bytes]) -> bool:
         StoreError: The file cannot be written.
         HostLocked: Another adw kept the repository's lock for too long.
     """
-    with locks.held(os.path.join(repo.git_dir, "adw.lock"), LOCK_WAIT_S):
+    with locks.repository(repo.git_dir):
         path = _exclude_file(repo)
         have, old, mode = _excluded(repo)
         missing = [line for line in lines if line not in have]
@@ -266,6 +266,11 @@ def exclude(repo: Repository, lines: Sequence[bytes]) -> bool:
             files.make_dirs(os.path.dirname(path), mode=0o755)
             files.replace(path, old + gap + b"\n".join([*head, *missing]) + b"\n", mode=mode)
     return True
+
+
+def pattern(path: bytes) -> bytes:
+    """A path from the top as gitignore(5) reads it literally."""
+    return b"/" + b"".join(b"\\%c" % c if c in _SPECIAL else b"%c" % c for c in path)
 
 
 def _exclude_file(repo: Repository) -> str:

@@ -21,10 +21,11 @@ from adw.store import files
 from adw.workspace import locks, mending, registration
 from adw.workspace.git import ask_git, run_git
 from adw.workspace.registration import Place
+from adw.workspace.repository import pattern
 
 LIMIT_BYTES: Final = 100 << 20
 """Larger untracked files are left out, and left in place by `back_to`."""
-LOCK_WAIT_S: Final = 120.0
+LOCK_WAIT_S: Final = 120.0  # for a git that puts the tree back
 ADD_TRIES: Final = 5
 """git refuses a file that goes away or changes while it is added, whoever does that."""
 _REFUSED: Final = 128  # git's exit code; a git that was killed left its lock on the index
@@ -50,11 +51,6 @@ class Changes:
     """Path to why it is not kept."""
     staged_copies: tuple[bytes, ...]
     """Copied paths that somebody staged."""
-
-
-def explicit(place: Place, args: Sequence[str]) -> list[str]:
-    """Never let git look for a repository: it would find the one around a damaged tree."""
-    return ["--git-dir", place.admin, "--work-tree", place.path, *args]
 
 
 def copy_index(place: Place, target: str) -> None:
@@ -115,8 +111,7 @@ def pin(place: Place, name: str, commit: str) -> str:
         HostLocked: Another adw kept the repository's lock for too long.
     """
     ref = ref_of(place, name)
-    lock = os.path.join(place.git_dir, "adw.lock")
-    with locks.held(lock, LOCK_WAIT_S) as lock_fd:
+    with locks.repository(place.git_dir) as lock_fd:
         stale = os.path.join(place.git_dir, ref) + ".lock"
         if os.path.lexists(stale):
             # Made under the lock that we hold, by a git of this run that was killed.
@@ -180,7 +175,7 @@ def changes(place: Place, exclude: Sequence[str] = ()) -> Changes:
         GitError: git refused.
     """
     args = ["status", "--porcelain=v2", "-z", "-uall", "--no-renames", "--ignore-submodules=none"]
-    data = run_git(explicit(place, args), place.path, kind="read", timeout_s=None)
+    data = run_git(place.explicit(args), place.path, kind="read", timeout_s=None)
     copies = [os.fsencode(os.path.normpath(path)) for path in exclude]
     left_out: dict[bytes, str] = {}
     staged, kept = [], False
@@ -252,7 +247,7 @@ def write_tree(place: Place, found: Changes, env: Mapping[str, str]) -> str:
     """Make a tree of all that is kept, in the index and object store that `env` names."""
 
     def git(*args: str, stdin: bytes | None = None) -> bytes:
-        words = explicit(place, [*_DURABLE, *_PLAIN, *args])
+        words = place.explicit([*_DURABLE, *_PLAIN, *args])
         return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=env)
 
     # A copy is mostly ignored: git would refuse a specification that names it.
@@ -281,7 +276,7 @@ def _commit(
         message += b"\nNot in this commit:\n" + b"".join(missing)
     parent = ["-p", head] if head else []
     args = [*_DURABLE, "-c", "i18n.commitEncoding=UTF-8", "commit-tree", tree, *parent]
-    made = run_git(explicit(place, args), place.path, kind="read", stdin=message, env=_WHO)
+    made = run_git(place.explicit(args), place.path, kind="read", stdin=message, env=_WHO)
     return made.decode().strip()
 
 
@@ -328,13 +323,13 @@ def _restore(
     """
 
     def git(*args: str, stdin: bytes | None = None) -> bytes:
-        words = explicit(place, [*_PLAIN, *args])
+        words = place.explicit([*_PLAIN, *args])
         return run_git(
             words, place.path, kind="read", stdin=stdin, timeout_s=None, env=_LITERAL, hold=lock_fd
         )
 
     git("read-tree", "-u", "--reset", commit or head)
-    patterns = (b"/" + _escaped(path.rstrip(b"/")) for path in spared)
+    patterns = (pattern(path.rstrip(b"/")) for path in spared)
     git("clean", "-f", "-d", "-q", *(f"--exclude={os.fsdecode(each)}" for each in patterns))
     if commit and os.path.exists(os.path.join(place.admin, "info", "sparse-checkout")):
         # What was there although it lies outside of what is checked out.
@@ -343,12 +338,6 @@ def _restore(
         if found:
             git(*source, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=found)
     git("reset", "--quiet", "--mixed", head)
-
-
-def _escaped(path: bytes) -> bytes:
-    """A path as a pattern that matches it alone."""
-    special = b"\\*?[ !#"
-    return b"".join(b"\\" + bytes([c]) if c in special else bytes([c]) for c in path)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,14 @@ from adw import log
 from adw.errors import EnvironmentFault, UsageError
 from adw.store import files
 from adw.workspace import copying, locks, mending, registration, rescue
-from adw.workspace.git import ask_git, failure, require_version, run_git
+from adw.workspace.git import (
+    ask_git,
+    failure,
+    on_one_line,
+    require_version,
+    run_git,
+    stand_in_identity,
+)
 from adw.workspace.registration import Place
 
 _OLDEST: Final = (2, 38)  # the first whose merge-tree merges
@@ -97,7 +104,7 @@ def _merged(place: Place, base: str, old: str, tip: str) -> str:
             detail="`--update-base` needs git 2.38 or newer", reason=None, fix="install one"
         )
     args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", old, tip]
-    done = ask_git(_explicit(place, args), place.path, kind="commit", timeout_s=None)
+    done = ask_git(place.explicit(args), place.path, kind="commit", timeout_s=None)
     tree, *names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
     if done.exit_code == 1:
         detail = f"`{base}` and the run's branch change the same places: {_listed(names)}"
@@ -109,20 +116,17 @@ def _merged(place: Place, base: str, old: str, tip: str) -> str:
     if done.exit_code != 0:
         raise failure(args, done)
     message = f"Merge {base} into {place.branch}\n\nADW-Run: {place.name}\n".encode()
-    args = [*_identity(place), "commit-tree", *_signing(place), tree]
+    args = [
+        *stand_in_identity(place.explicit([]), place.path),
+        "commit-tree",
+        *_signing(place),
+        tree,
+    ]
     for parent in (old, tip):
         args += ["-p", parent]
-    words = _explicit(place, args)
+    words = place.explicit(args)
     made = run_git(words, place.path, kind="commit", stdin=message, timeout_s=None)
     return made.decode().strip()
-
-
-def _identity(place: Place) -> list[str]:
-    """Settings that stand in for an identity which the user has not configured."""
-    found = _setting(place, "--name-only", "--get-regexp", r"^user\.(name|email)$").split()
-    stand_in = {"user.name": "adw", "user.email": "adw@localhost"}
-    missing = [f"{key}={value}" for key, value in stand_in.items() if key not in found]
-    return [part for setting in missing for part in ("-c", setting)]
 
 
 def _signing(place: Place) -> list[str]:
@@ -130,13 +134,13 @@ def _signing(place: Place) -> list[str]:
 
 
 def _setting(place: Place, *args: str) -> str:
-    done = ask_git(_explicit(place, ["config", *args]), place.path, kind="read")
+    done = ask_git(place.explicit(["config", *args]), place.path, kind="read")
     return done.stdout.decode("utf-8", "replace").strip()
 
 
 def _in(place: Place, commit: str, history: str) -> bool:
     args = ["merge-base", "--is-ancestor", commit, history]
-    done = ask_git(_explicit(place, args), place.path, kind="read")
+    done = ask_git(place.explicit(args), place.path, kind="read")
     if done.exit_code not in {0, 1}:
         raise failure(args, done)
     return done.exit_code == 0
@@ -147,7 +151,7 @@ def _in(place: Place, commit: str, history: str) -> bool:
 
 def _refuse_changes(place: Place) -> None:
     args = ["status", "--porcelain", "-z", "-uall", "--no-renames"]
-    data = run_git(_explicit(place, args), place.path, kind="read", timeout_s=None)
+    data = run_git(place.explicit(args), place.path, kind="read", timeout_s=None)
     names = [each[3:] for each in data.decode("utf-8", "surrogateescape").split("\0")]
     if any(names):
         raise UsageError(
@@ -160,7 +164,7 @@ def _refuse_in_the_way(place: Place, found: Updated) -> None:
     """Refuse where an ignored file lies at the place of one that is to come."""
     args = ["diff-tree", "-r", "-z", "--no-commit-id", "--no-renames", "--name-only"]
     words = [*args, "--diff-filter=A", found.old, found.new]
-    data = run_git(_explicit(place, words), place.path, kind="read", timeout_s=None)
+    data = run_git(place.explicit(words), place.path, kind="read", timeout_s=None)
     names = data.decode("utf-8", "surrogateescape").split("\0")
     there = [name for name in names if name and _taken(place, name)]
     if there:
@@ -181,7 +185,7 @@ def _taken(place: Place, name: str) -> bool:
     if os.path.isdir(above) and not os.path.islink(above):
         return False
     spec = f":(top,literal){os.path.relpath(above, place.path)}"
-    args = _explicit(place, ["ls-files", "-z", "--", spec])
+    args = place.explicit(["ls-files", "-z", "--", spec])
     return not run_git(args, place.path, kind="read")
 
 
@@ -222,12 +226,8 @@ def _remove_note(place: Place) -> None:
         files.sync_dir(mending.room(place))
 
 
-def _explicit(place: Place, args: Sequence[str]) -> list[str]:
-    return rescue.explicit(place, args)
-
-
 def _listed(names: Sequence[str]) -> str:
     found = sorted({name for name in names if name})
-    shown = ["".join(c if c.isprintable() else "?" for c in name) for name in found[:_SHOWN]]
+    shown = [on_one_line(name) for name in found[:_SHOWN]]
     more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(shown) + more

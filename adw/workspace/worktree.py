@@ -21,8 +21,6 @@ from adw.workspace.git import ask_git, failure, require_version, run_git
 from adw.workspace.registration import Place, Seen
 from adw.workspace.repository import Repository
 
-# A checkout of a large repository runs under the repository's lock, and many runs may wait.
-LOCK_WAIT_S: Final = 120.0
 _ADD_LIMIT_S: Final = 1800.0
 
 
@@ -167,18 +165,20 @@ class Worktree:
         with rescue.throw_away(self._place) as env:
             room = os.path.dirname(env["GIT_INDEX_FILE"])
             add = ["-c", "core.splitIndex=false", "add", "-A", "--sparse", "--ignore-errors"]
-            done = ask_git(self._explicit(add), self.path, kind="read", timeout_s=None, env=env)
+            done = ask_git(
+                self._place.explicit(add), self.path, kind="read", timeout_s=None, env=env
+            )
             if done.exit_code not in {0, 1, 128}:
                 raise failure(add, done)
             # What cannot be added (unreadable, a repository without commit) counts by its message.
             failed = done.stderr.replace(room.encode(), b"") if done.exit_code else b""
-            tree = run_git(self._explicit(["write-tree"]), self.path, kind="read", env=env)
+            tree = run_git(self._place.explicit(["write-tree"]), self.path, kind="read", env=env)
         return hashlib.sha256(b"\0".join([(head or "").encode(), tree, failed])).hexdigest()
 
     def clean(self) -> bool:
         """Whether nothing is modified, staged or untracked (ignored files do not count)."""
         self.check()
-        args = self._explicit(["status", "--porcelain", "-z", "-uall"])
+        args = self._place.explicit(["status", "--porcelain", "-z", "-uall"])
         return not run_git(args, self.path, kind="read", timeout_s=None)
 
     # --- keeping and going back -----------------------------------------------------------
@@ -251,10 +251,7 @@ class Worktree:
         return registration.survey(self._place).registration == "whole"
 
     def _locked(self) -> AbstractContextManager[int]:
-        return locks.held(os.path.join(self._repo.git_dir, "adw.lock"), LOCK_WAIT_S)
-
-    def _explicit(self, args: list[str]) -> list[str]:
-        return rescue.explicit(self._place, args)
+        return locks.repository(self._repo.git_dir)
 
     def _refused(self, name: str, found: str | None = None) -> NoReturn:
         """Refuse in the words of a row of the truth table."""

@@ -9,7 +9,7 @@ import pytest
 
 from adw.errors import ExitCode, GitError, HostLocked, UsageError, WorktreeError
 from adw.store import files
-from adw.workspace import worktree
+from adw.workspace import locks
 from adw.workspace.repository import Repository, base, locate
 from adw.workspace.worktree import Worktree
 from tests.integration.workspace.conftest import ADW_ID, BRANCH, FILES
@@ -210,7 +210,7 @@ def test_case_C5_a_worktree_is_made_in_the_named_repository(
 def test_the_lock_of_the_repository_is_waited_for_with_a_limit(
     repo: Repo, tree: Worktree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worktree, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(locks, "REPOSITORY_WAIT_S", 0.05)
     fd = files.open_lock(str(repo.path / ".git/adw.lock"))
     assert files.lock(fd)
 
