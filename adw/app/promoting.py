@@ -153,12 +153,18 @@ def _strict_json(data: bytes) -> object:
 
 def discard(run_dir: str, child: str) -> None:
     """Remove the copies of one attempt."""
-    folder = os.path.join(run_dir, "artifacts")
     for name, owner in _copies(run_dir):
         if owner == child:
-            files.remove_tree(os.path.join(folder, name, child))
-            if not os.listdir(os.path.join(folder, name)):
-                files.remove_tree(os.path.join(folder, name))
+            files.remove_tree(os.path.join(run_dir, "artifacts", name, child))
+    _remove_empty(run_dir)
+
+
+def _remove_empty(run_dir: str) -> None:
+    """Remove folders of logical names that hold nothing; a kill may leave one too."""
+    folder = os.path.join(run_dir, "artifacts")
+    for name in _folders(folder):
+        if not os.listdir(os.path.join(folder, name)):
+            files.remove_tree(os.path.join(folder, name))
 
 
 def _copies(run_dir: str) -> Iterator[tuple[str, str]]:
@@ -290,6 +296,7 @@ def settle(run_dir: str, history: Entries) -> Manifest:
             discard(run_dir, child)
         else:
             files.sweep(os.path.join(run_dir, "artifacts", name, child))
+    _remove_empty(run_dir)
     return found
 
 
