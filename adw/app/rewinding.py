@@ -17,6 +17,7 @@ from adw.workspace.registration import Place
 
 if TYPE_CHECKING:
     from adw.app.session import Session
+    from adw.core.graph import Phase
     from adw.workspace.comparing import Changed
 
 
@@ -47,6 +48,8 @@ class Span:
     tried: Tried | None
     old: str
     new: str | None
+    note: str | None = None
+    """What a person should know of the comparison."""
 
     def patch(self, *, stat: bool) -> bytes:
         """The difference as text."""
@@ -78,6 +81,10 @@ def span(places: Places, run_dir: str, text: str | None) -> Span:
             raise UsageError(detail=detail, fix=f"adw diff {state.adw_id} PHASE")
         return Span(place, None, str(base), None)
     tried = find(run_dir, text)
+    if _only_reads(run_dir, state, tried):
+        head = str(tried.launch["head"])
+        note = f"`{tried.phase}` has `writes: false`: it is taken to have changed nothing"
+        return Span(place, tried, head, head, note)
     return Span(place, tried, tried.before, _after(place, run_dir, state, tried))
 
 
@@ -150,17 +157,19 @@ def _go_back(session: "Session", place: Place, tried: Tried) -> str:
         detail = f"`{tried.child}` belongs to a workflow that the run has left"
         raise UsageError(detail=detail, fix=None)
     head, name = str(tried.launch["head"]), free_name(place, "rewind")
+    found = _before(place, session.run_dir, session.state, tried)
     kept = tree.keep(name, exclude, always=True)
     if kept is None:
         raise StoreError(path=tree.path, reason="nothing could be kept of it", fix=None)
     keeping.tell(session, kept, tried.phase, tried.child)
+    target = {None: kept.commit, head: None}.get(found, found)
     _note_as_left(session, place, kept.commit)
     for phase in _undone(session, tried, owner):
         session.record_mark(phase, "rewind", head)
-    slots = {"head": head, "commit": tried.launch.get("kept"), "cause": "rewind"}
+    slots = {"head": head, "commit": target, "cause": "rewind"}
     session.event("tree_reset", slots, stage=tried.phase, child_id=tried.child)
     session.commit(_nothing)
-    tree.back_to(head, tried.launch.get("kept"), "rewind", exclude, name)
+    tree.back_to(head, target, "rewind", exclude, name)
     return kept.ref
 
 
@@ -188,6 +197,21 @@ def _note_as_left(session: "Session", place: Place, commit: str) -> None:
             return
 
 
+def _before(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> str | None:
+    """Commit that holds the tree as an attempt found it; None: that is what is there now.
+
+    Before an attempt that only reads nothing is kept: it found what the latest writing attempt
+    before it had left.
+    """
+    if not _only_reads(run_dir, state, tried):
+        return tried.before
+    earlier = [each for each in _launched(run_dir) if _order(each) < _order(tried)]
+    earlier = [
+        each for each in earlier if each.launch.get("head") and _writes(run_dir, state, each)
+    ]
+    return _after(place, run_dir, state, earlier[-1]) if earlier else str(tried.launch["head"])
+
+
 def _after(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> str | None:
     """Commit that holds the tree as an attempt left it; None: that is what is there now."""
     kept = comparing.commit_named(place, f"{tried.child}-after")
@@ -206,10 +230,21 @@ def _after(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> str
 
 def _writes(run_dir: str, state: ADWStateData, tried: Tried) -> bool:
     """Whether what it found was kept, if the tree was not clean."""
+    phase = _phase(run_dir, state, tried)
+    return phase is not None and phase.writes
+
+
+def _only_reads(run_dir: str, state: ADWStateData, tried: Tried) -> bool:
+    """Whether nothing was kept before it, though the tree may not have been clean."""
+    phase = _phase(run_dir, state, tried)
+    return phase is not None and not phase.writes
+
+
+def _phase(run_dir: str, state: ADWStateData, tried: Tried) -> "Phase | None":
+    """The phase of an attempt; None: of a workflow that the run has left."""
     from adw.app.sitting import definition_of
 
-    phase = definition_of(run_dir, state).graph.phases.get(tried.phase)
-    return phase is not None and phase.writes
+    return definition_of(run_dir, state).graph.phases.get(tried.phase)
 
 
 def _launched(run_dir: str) -> list[Tried]:

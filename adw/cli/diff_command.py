@@ -6,7 +6,7 @@ import sys
 import click
 
 from adw.cli.arguments import complete_phase, json_option, places_here, run_argument
-from adw.cli.output import escaped, print_json
+from adw.cli.output import escaped, print_json, say
 
 
 @click.command("diff")
@@ -25,6 +25,8 @@ def command(adw_id: str, attempt: str | None, *, stat: bool, as_json: bool) -> i
     places = places_here()
     run_dir = places.run_dir(adw_id)
     span = rewinding.span(places, run_dir, attempt)
+    if span.note:
+        say(span.note)
     if as_json:
         print_json(
             {

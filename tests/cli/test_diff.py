@@ -117,3 +117,21 @@ def test_a_program_that_the_repository_names_is_not_run(adw: Adw, tmp_path: Path
     assert not (tmp_path / "ran").exists()
     (tree / ".gitattributes").unlink()
     adw.repo.git("-C", str(tree), "checkout", "--quiet", "work.txt")
+
+
+def test_a_phase_that_only_reads_changed_nothing(tmp_path: Path) -> None:
+    adw = Adw(tmp_path, files=TOOLS).workflow(
+        "w",
+        "schema_version: 1\nname: w\nphases:\n"
+        "  plan: {run: [tools/plan]}\n"
+        '  check: {needs: [plan], writes: false, run: "true"}\n'
+        "  commit: {needs: [check], use: commit}\n",
+    )
+    adw.repo.write({"adw.yaml": "ports: none\n"})
+    adw.issue(47, "Add it").repo.commit()
+    adw.run("run", "w", "47").ok()
+
+    adw.run("diff", "@47", "check").stdout("").stderr(
+        "`check` has `writes: false`: it is taken to have changed nothing\n"
+    ).ok()
+    assert adw.run("diff", "@47", "check", "--json").ok().json()["files"] == []

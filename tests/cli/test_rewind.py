@@ -141,3 +141,49 @@ def test_an_unknown_attempt_is_refused(adw: Adw) -> None:
 def test_from_inside_a_phase_it_is_refused(adw: Adw) -> None:
     name = run_dir(adw).name
     adw.env(ADW_ID=name, ADW_CHILD="x-1", ADW_PHASE="x").run("rewind", name, "build").fails(2)
+
+
+LOOKED_AT = """schema_version: 1
+name: looked_at
+phases:
+  look: {writes: false, run: "true"}
+  build: {needs: [look], run: [tools/build]}
+  check: {needs: [build], writes: false, run: "true"}
+  more: {needs: [check], run: [tools/plan]}
+  again: {needs: [more], writes: false, run: test -e ../../go}
+"""
+
+
+@pytest.fixture
+def looked_at(adw: Adw) -> Adw:
+    """A run whose phases that only read saw work that is in no commit."""
+    adw.workflow("looked_at", LOOKED_AT)
+    adw.run("run", "looked_at", "--task", "issues/47.md", "--adw-id", "0123abcd").fails(1)
+    return adw
+
+
+@pytest.mark.parametrize(
+    ("attempt", "work", "plan"),
+    [("again", "0\nbuild\n", True), ("check", "0\nbuild\n", False), ("look", "0\n", False)],
+)
+def test_a_phase_that_only_reads_finds_what_those_before_it_left(
+    looked_at: Adw, attempt: str, work: str, plan: bool
+) -> None:
+    looked_at.run("rewind", "0123abcd", attempt).ok()
+
+    there = looked_at.repo.path / "trees" / "0123abcd"
+    assert (there / "work.txt").read_text() == work
+    assert (there / "plan.txt").exists() is plan
+    (looked_at.repo.path / "go").touch()
+    looked_at.run("resume", "0123abcd").ok()
+    assert (there / "work.txt").read_text() == "0\nbuild\n"
+    assert (there / "plan.txt").exists()
+
+
+def test_before_a_phase_that_only_reads_after_an_earlier_rewind(looked_at: Adw) -> None:
+    looked_at.run("rewind", "0123abcd", "build").ok()
+    looked_at.run("rewind", "0123abcd", "check").ok()
+
+    there = looked_at.repo.path / "trees" / "0123abcd"
+    assert (there / "work.txt").read_text() == "0\nbuild\n"
+    assert not (there / "plan.txt").exists()
