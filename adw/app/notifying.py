@@ -127,11 +127,8 @@ def _sent(root: str, owed: Mapping[str, Any]) -> dict[tuple[int, str], str | Non
 
     Another process, since nothing that a remote or a command does may hold this one up.
     """
-    late = f"not done after {LIMIT_S:g} s"
-    numbered = enumerate(owed["messages"])
-    found: dict[tuple[int, str], str | None] = {
-        (n, w): late for n, e in numbered for w in e["ways"]
-    }
+    deadline = clock.monotonic() + LIMIT_S
+    found: dict[tuple[int, str], str | None] = {}
     given = os.memfd_create("owed")
     reader, writer = os.pipe()
     try:
@@ -148,25 +145,27 @@ def _sent(root: str, owed: Mapping[str, Any]) -> dict[tuple[int, str], str | Non
         os.close(given)
         os.close(writer)
     try:
-        for line in _lines(reader).splitlines():
+        for line in _lines(reader, deadline).splitlines():
             each = json.loads(line)
             found[each["message"], each["way"]] = each["why"]
     finally:
         os.close(reader)
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return found
+    late = clock.monotonic() >= deadline
+    words = f"not done after {LIMIT_S:g} s" if late else "what should have told it was ended"
+    asked = ((n, way) for n, each in enumerate(owed["messages"]) for way in each["ways"])
+    return {each: found.get(each, words) for each in asked}
 
 
-def _lines(reader: int) -> bytes:
-    """All that is printed until the end, or within the limit."""
-    deadline = clock.monotonic() + LIMIT_S
+def _lines(reader: int, deadline: float) -> bytes:
+    """All that is printed until the end, or until it is too late."""
     data = b""
     while (left := deadline - clock.monotonic()) > 0:
         if select.select([reader], [], [], left)[0]:
             more = os.read(reader, 65536)
             if not more:
-                return data
+                break
             data += more
     return data[: data.rfind(b"\n") + 1]
 

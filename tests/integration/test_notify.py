@@ -126,6 +126,28 @@ def test_case_G9_who_cannot_be_told_changes_nothing_and_is_told_at_the_next_end(
     assert ground.ok("doctor", ground.adw_id).exit_code == 0
 
 
+KILL = 'touch "$GROUND/well"; kill -9 '
+ORCHESTRATOR = """$(sed 's/.*"pid": *\\([0-9]*\\).*/\\1/' "$GROUND"/repo/agents/*/lock)"""
+
+
+@pytest.mark.parametrize("who", ["$PPID", ORCHESTRATOR], ids=["teller", "orchestrator"])
+def test_what_was_begun_when_somebody_died_is_told_again(
+    tmp_path: Path, grounds: list[Ground], who: str
+) -> None:
+    text = f'cat >> "$GROUND/told"; [ -e "$GROUND/well" ] || {{ {KILL} "{who}"; }}'
+    ground = make(tmp_path, grounds, {"command": ["sh", "-c", text]})
+
+    done = ground.adw("run", "w", "47")
+
+    assert done.exit_code == (0 if who == "$PPID" else -9), done.told()
+    ground.all_gone()
+    assert owed(ground) == [["command"]]
+    ground.ok("resume", ground.adw_id)
+    keys = [json.loads(each)["key"] for each in (ground.base / "told").read_text().splitlines()]
+    assert keys == [f"{ground.adw_id}/succeeded/1"] * 2
+    assert owed(ground) == []
+
+
 @pytest.mark.parametrize(
     ("channels", "why"),
     [
