@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
-from adw.errors import InsidePhase, RepositoryError
+from adw.errors import InsidePhase, RepositoryError, UnknownName
 from adw.workspace.repository import Repository, locate
 
 GIVEN_OUTPUT: Final = "/sa-output"
@@ -26,7 +26,27 @@ class Places:
         """Directory of the run that an id, a prefix or `@<issue>` names."""
         from adw.store.runs import find_run
 
-        return find_run(self.agents_dir, text)
+        try:
+            return find_run(self.agents_dir, text)
+        except UnknownName as error:
+            words = gone_words(len(self.gone()))
+            if words is None:
+                raise
+            raise UnknownName(
+                kind="run", name=text, suggestion="adw doctor", reason=words
+            ) from error
+
+    def gone(self) -> list[str]:
+        """Ids of runs that only a copy under the git directory tells of, sorted."""
+        from adw.store.runs import list_ids
+
+        here = set(list_ids(self.agents_dir))
+        copies = os.path.join(self.repo.git_dir, "adw") if self.repo.git_dir else ""
+        if not copies or here.issuperset(list_ids(copies)):
+            return []
+        from adw.app import bringing_back
+
+        return bringing_back.gone(self)
 
     def worktree(self, adw_id: str) -> str:
         """Absolute path of a run's worktree."""
@@ -107,6 +127,14 @@ def refuse_inside(run_dir: str, command: str) -> None:
     if os.environ.get("ADW_ID") == adw_id and os.environ.get("ADW_CHILD"):
         phase = os.environ.get("ADW_PHASE", "?")
         raise InsidePhase(command=command, phase=phase, adw_id=adw_id)
+
+
+def gone_words(number: int) -> str | None:
+    """What to say of runs whose directory is gone; None where there is none."""
+    if not number:
+        return None
+    many = f"the directories of {number} runs are" if number > 1 else "the directory of 1 run is"
+    return f"{many} gone; a copy of the state is there"
 
 
 def issue_facts(issue: Any) -> dict[str, Any]:

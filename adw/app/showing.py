@@ -297,7 +297,9 @@ def _warnings(run_dir: str, events: list[dict[str, Any]]) -> list[dict[str, Any]
         elif event["event"] == "input_changed":
             detail = f"input `{event['logical_name']}` has changed since it was handed over"
         elif event["event"] == "state_restored":
-            detail = f"somebody else changed the state, see {event['evidence']}"
+            detail = "`adw doctor --restore` put the state back"
+            if event["evidence"]:
+                detail = f"somebody else changed the state, see {event['evidence']}"
         if detail is not None:
             found.append({"ts": event["ts"], "child_id": event["child_id"], "detail": detail})
     damaged = [each for each in events if each["event"] == "damaged"]

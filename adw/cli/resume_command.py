@@ -30,7 +30,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
 
     Without ID: the one interrupted run.
     """
-    from adw.app.places import find_places
+    from adw.app.places import find_places, gone_words
 
     places = find_places(os.getcwd())
     if options["all_runs"]:
@@ -39,6 +39,10 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
         found = _interrupted(places)
         if not found:
             say("nothing is interrupted")
+            lost = gone_words(len(places.gone()))
+            if lost:
+                say(lost)
+                say("  hint: adw doctor")
         return spawn_each([["resume", name, *words] for name in found], detach=False)
     run_dir = places.run_dir(adw_id) if adw_id else _the_one(places)
     from adw.app.running import resume

@@ -23,7 +23,7 @@ def command(adw_id: str | None, *, as_json: bool) -> int:
         if as_json:
             print_json(found)
         else:
-            show(_all_runs(found["runs"]))
+            show(_all_runs(found["runs"], places.gone()))
         return 0
     run_dir = places.run_dir(adw_id)
     view = reading.status(run_dir)
@@ -34,9 +34,13 @@ def command(adw_id: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def _all_runs(found: list[dict[str, Any]]) -> list[str]:
+def _all_runs(found: list[dict[str, Any]], gone: list[str]) -> list[str]:
+    from adw.app.places import gone_words
+
+    words = gone_words(len(gone))
+    lost = [words, "  hint: adw doctor"] if words else []
     if not found:
-        return ["no runs yet; `adw run WORKFLOW ISSUE` starts one"]
+        return lost or ["no runs yet; `adw run WORKFLOW ISSUE` starts one"]
     ordered = sorted(found, key=lambda run: (run["updated_at"] or "", run["adw_id"]))
     rows = [
         (
@@ -49,7 +53,8 @@ def _all_runs(found: list[dict[str, Any]]) -> list[str]:
         for run in ordered
     ]
     broken = [line for run in ordered if "error" in run for line in _broken(run)]
-    return [*columns(("ID", "WORKFLOW", "ISSUE", "STATUS", "UPDATED"), rows), *broken]
+    table = columns(("ID", "WORKFLOW", "ISSUE", "STATUS", "UPDATED"), rows)
+    return [*table, *broken, *([""] if lost else []), *lost]
 
 
 def _broken(run: dict[str, Any]) -> list[str]:

@@ -163,3 +163,27 @@ def test_a_disk_that_refuses_leaves_no_half_run(
     assert (said.code, "No space left on device" in said.err) == (StoreError.exit_code, True)
     assert not (repo.path / "agents" / ID).exists()
     assert call(repo, "doctor", "--restore", ID).code == 0
+
+
+def test_whoever_misses_a_run_that_is_gone_is_told_of_the_copy(repo: Repo) -> None:
+    copied(repo)
+    copied(repo, OTHER)
+    shutil.rmtree(repo.path / "agents")
+    words = "the directories of 2 runs are gone; a copy of the state is there"
+
+    assert call(repo, "status").out == f"{words}\n  hint: adw doctor\n"
+    for name in (ID, "@47"):
+        assert call(repo, "show", name).err == (
+            f"error: unknown run `{name}`\n  why: {words}\n  hint: adw doctor\n"
+        )
+    assert call(repo, "resume", "--all").err == (
+        f"nothing is interrupted\n{words}\n  hint: adw doctor\n"
+    )
+
+    call(repo, "doctor", "--restore", ID)
+    told = call(repo, "status").out
+    assert told.endswith(
+        "\n\nthe directory of 1 run is gone; a copy of the state is there\n  hint: adw doctor\n"
+    )
+    assert "see None" not in call(repo, "show", ID).out
+    assert "  `adw doctor --restore` put the state back\n" in call(repo, "show", ID).out
