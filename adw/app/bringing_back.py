@@ -6,6 +6,7 @@ what runs next; what it has not is said. A run is brought back as it is created:
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,13 +58,22 @@ def find(places: Places, text: str) -> str:
 
 def gone(places: Places) -> list[str]:
     """Ids of all runs whose directory is gone and whose copy is there, sorted."""
+    return [name for name in copied(places) if _found(places, name) is None]
+
+
+def copied(places: Places) -> list[str]:
+    """Ids of all runs that have a copy, wherever they are, sorted."""
     folder = copying_state.folder(places.repo.git_dir)
-    return [
-        name
-        for name in runs.list_ids(folder)
-        if not os.path.lexists(os.path.join(places.agents_dir, name))
-        and copying_state.exists(os.path.join(folder, name))
-    ]
+    names = runs.list_ids(folder)
+    return [name for name in names if copying_state.exists(os.path.join(folder, name))]
+
+
+def _found(places: Places, adw_id: str) -> str | None:
+    """Where a run is: among the runs here, or where it was when it was copied; None: gone."""
+    copy = copying_state.folder(places.repo.git_dir, adw_id)
+    here = os.path.join(places.agents_dir, adw_id)
+    there = copying_state.copied_from(copy) or here
+    return next((path for path in (here, there) if os.path.lexists(path)), None)
 
 
 def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
@@ -75,6 +85,7 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
         host: As adw.app.sitting.Host.
 
     Raises:
+        UsageError: It is there, perhaps among runs that are kept elsewhere.
         StateError: The copy itself is damaged.
         BusyError: A process of the run lives on, and would go on with what is gone.
         StoreError: It could not be written.
@@ -83,7 +94,11 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
     run_dir = os.path.join(places.agents_dir, adw_id)
     refuse_inside(run_dir, "doctor --restore")
     state, data = copying_state.newest(copy)
-    alive = occupants.holding(run_dir)
+    elsewhere = _found(places, adw_id)
+    if elsewhere is not None:
+        fix = f"ADW_AGENTS_DIR={shlex.quote(os.path.dirname(elsewhere))} adw status {adw_id}"
+        raise UsageError(detail=f"run `{adw_id}` is there: `{elsewhere}`", fix=fix)
+    alive = occupants.holding(copying_state.copied_from(copy) or run_dir)
     if alive:
         raise BusyError(adw_id=adw_id, holder=occupants.named(alive))
     agents_lock = runs.lock_agents(places.agents_dir)

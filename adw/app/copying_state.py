@@ -34,6 +34,7 @@ DEFINITIONS: Final = "definitions"
 LIMIT: Final = 64 << 20  # bytes of one file; a larger one is left out
 
 _SLOTS: Final = ("state.0", "state.1")
+_PLACE: Final = "run_dir"
 _ATTEMPTS: Final = "attempts.jsonl"
 _ATTEMPTS_LIMIT: Final = 1 << 30
 
@@ -49,6 +50,14 @@ def folder(git_dir: str, adw_id: str = "") -> str:
 def exists(copy: str) -> bool:
     """Whether a folder has the copy of a state, whole or not."""
     return any(os.path.lexists(os.path.join(copy, name)) for name in _SLOTS)
+
+
+def copied_from(copy: str) -> str | None:
+    """Where the directory of the run was, absolute; None where the copy does not say."""
+    try:
+        return os.fsdecode(files.read(os.path.join(copy, _PLACE)))
+    except OSError:
+        return None
 
 
 def newest(copy: str) -> tuple[ADWStateData, bytes]:
@@ -133,6 +142,9 @@ class Copies:
     def _begin(self) -> None:
         files.make_dirs(self._to)  # synced: notes on a worktree that is being made lie there too
         self._forget_another()
+        if copied_from(self._to) != self._from:
+            place = os.path.join(self._to, _PLACE)
+            files.replace(place, os.fsencode(self._from), sync=False)
         self._folder(DEFINITIONS)
         names = [f"{DEFINITIONS}/{name}" for name in os.listdir(f"{self._from}/{DEFINITIONS}")]
         for name in (*ONCE, *filter(is_record, names)):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from adw.app import copying_state, derived, effecting, reading
-from adw.app.bringing_back import gone
+from adw.app.bringing_back import copied, gone
 from adw.app.places import Places
 from adw.app.restoring import last_good
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
@@ -108,7 +108,7 @@ def _around_runs(places: Places) -> Iterator[Finding]:
             yield Finding("leftover", None, path, detail, "the next `adw run` removes it")
         if name.endswith(".tmp"):
             yield _stale(None, path)
-    copied = set(gone(places))
+    known = set(copied(places))
     trees = os.path.join(places.repo.root, "trees")
     for name in _names(trees):
         path = os.path.join(trees, name)
@@ -117,12 +117,12 @@ def _around_runs(places: Places) -> Iterator[Finding]:
             yield Finding("leftover", None, path, detail, hint)
             continue
         run_dir = os.path.join(places.agents_dir, name)
-        if os.path.isdir(path) and not os.path.lexists(run_dir) and name not in copied:
+        if os.path.isdir(path) and not os.path.lexists(run_dir) and name not in known:
             hint = f"look what is in it, then: git worktree remove {shlex.quote(path)}"
             yield Finding("orphan", None, path, "a worktree without its run", hint)
     for name in runs.list_ids(places.agents_dir):
         yield from _without_tree(places, name)
-    for name in sorted(copied):
+    for name in gone(places):
         path = os.path.join(places.agents_dir, name)
         detail = "the directory of this run is gone; a copy of its state is there"
         yield Finding("lost", name, path, detail, f"adw doctor --restore {name}")

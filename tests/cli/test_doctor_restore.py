@@ -89,6 +89,22 @@ def test_words_that_do_not_fit(repo: Repo, words: tuple[str, ...], message: str)
     assert said.err.startswith(f"error: {message}\n")
 
 
+def test_a_run_that_is_kept_elsewhere_is_not_gone(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = copied(repo)
+    monkeypatch.setenv("ADW_AGENTS_DIR", str(repo.path.parent / "others"))
+    told = call(repo, "doctor").out
+    said = call(repo, "doctor", "--restore", ID)
+
+    assert "lost: " not in told
+    assert said.err == (
+        f"error: run `{ID}` is there: `{run_dir}`\n"
+        f"  hint: ADW_AGENTS_DIR={repo.path}/agents adw status {ID}\n"
+    )
+    assert said.code == 2
+
+
 def test_a_damaged_state_is_restored_from_the_copy_which_is_newer_than_the_previous_version(
     repo: Repo,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,5 +102,31 @@ def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_b
         ground.ok("doctor", "--restore", adw_id)
         ground.ok("resume", adw_id)
         assert ground.ran("a") == ["a-1", "a-1"], "its end was never recorded"
+    finally:
+        ground.end()
+
+
+def test_what_was_done_outside_is_not_done_again(tmp_path: Path) -> None:
+    act = "adw effect comment -- sh -c 'echo said >> \"$GROUND/outside\"; echo 1234' > told.txt"
+    ground = Ground(
+        tmp_path / "g",
+        {
+            "ask": phase(f'{act}; [ -e "$GROUND/well" ] || exit 3'),
+            "commit": {"use": "commit", "needs": ["ask"]},
+        },
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+    try:
+        assert ground.adw("run", "w", "47").exit_code == 1
+        adw_id = ground.adw_id
+        clean(ground, "-ffdx")
+        ground.ok("doctor", "--restore", adw_id)
+        (ground.base / "well").touch()
+        ground.ok("resume", adw_id)
+
+        assert ground.ran("ask") == ["ask-1", "ask-2"]
+        assert (ground.base / "outside").read_text() == "said\n"
+        state = json.loads((ground.run_dir / "adw_state.json").read_text())
+        assert ground.repo.git("show", f"{state['branch_name']}:told.txt") == "1234"
     finally:
         ground.end()

@@ -152,7 +152,7 @@ def test_the_copy_of_an_earlier_run_of_that_id_is_forgotten(
     made(run_dir, tmp_path, version(1)).refresh()
 
     found = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
-    assert found == {"TASK.md", "creating", "run.json", "state.1"}
+    assert found == {"TASK.md", "creating", "run.json", "run_dir", "state.1"}
     assert (copy / "TASK.md").read_text() == "new"
     assert copying_state.recorded(str(copy)) == {}
 
