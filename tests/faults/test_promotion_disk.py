@@ -5,7 +5,6 @@ there ends the sitting just as loudly, and the commit stands.
 """
 
 import os
-import random
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any, Final, Self
 
 import pytest
 
-from tests.faults.conftest import MakeGround, swept
+from tests.faults.conftest import MakeGround
 from tests.faults.kill_points import Killing, Point
 from tests.faults.promotions import (
     PHASES,
@@ -25,10 +24,9 @@ from tests.faults.promotions import (
     manifest_of,
 )
 from tests.faults.test_promotion_killed import assert_resumed
-from tests.faults.test_promotion_syscalls import SEED, Baseline
+from tests.faults.test_promotion_syscalls import Baseline
 from tests.support.ground import Ground, phase
 
-SAMPLE: Final = 1
 DERIVED: Final = ("artifacts/manifest.json", "RESPONSE.md", "state/latest.json")
 PARTS: Final = 3
 _ERRORS: Final = {
@@ -59,11 +57,6 @@ def writes(baseline: Baseline) -> list[Point]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_FS_16_an_error_at_each_write(part: int, baseline: Baseline, tmp_path: Path) -> None:
     sweep(tmp_path, writes(baseline)[part::PARTS], baseline.end)
-
-
-def test_FS_16_an_error_at_some_writes(baseline: Baseline, tmp_path: Path) -> None:
-    """A few of `test_FS_16_an_error_at_each_write`, the same ones each time."""
-    sweep(tmp_path, random.Random(SEED).sample(writes(baseline), SAMPLE), baseline.end)
 
 
 def sweep(base: Path, points: list[Point], undisturbed: dict[str, Any]) -> None:
@@ -145,7 +138,8 @@ def test_FS_16_a_copy_that_fails_is_no_copy_and_no_entry(
         assert_resumed(run.ground, baseline.end)
 
 
-@pytest.mark.parametrize("name", swept(DERIVED, "artifacts/manifest.json"))
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", DERIVED)
 def test_FS_17_an_error_at_what_is_derived_is_loud_and_loses_nothing(
     name: str, baseline: Baseline, tmp_path: Path
 ) -> None:

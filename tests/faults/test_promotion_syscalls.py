@@ -17,7 +17,7 @@ from tests.faults.test_promotion_killed import assert_resumed
 from tests.support.ground import Ground
 
 SEED: Final = 20261130
-SAMPLE: Final = 2
+SAMPLE: Final = 1
 PARTS: Final = 4
 _DRIFT: Final = 8
 """As in test_syscalls: so many calls of a name fewer than the baseline a run may make."""
