@@ -152,6 +152,7 @@ def _go_back(session: "Session", place: Place, tried: Tried) -> str:
 
     tree, exclude = session.parts.worktree, keeping.copied(session)
     tree.check()
+    tree.mend_locks()
     owner = tried.launch.get("repairs") or tried.phase
     if owner not in session.graph.phases:
         detail = f"`{tried.child}` belongs to a workflow that the run has left"
