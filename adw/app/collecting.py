@@ -4,6 +4,7 @@ Runs that are over and were left alone for some time are removed as `adw rm` rem
 a killed removal left aside is deleted.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,9 +16,11 @@ from adw.app import bringing_back, reading, removing_runs
 from adw.app.places import Places
 from adw.app.removing_runs import FAILED, KEPT, REMOVE, REMOVED, Options, Part, Removal
 from adw.errors import AdwError, BusyError
-from adw.store import runs
-from adw.workspace import removing
+from adw.store import files, runs
+from adw.store.state import NAME
+from adw.workspace import registration, removing
 from adw.workspace.delivery import Delivery
+from adw.workspace.registration import Place
 
 _OVER: Final = ("succeeded", "failed", "cancelled")
 _DAY_S: Final = 86400
@@ -49,12 +52,14 @@ def collect(places: Places, options: Options, older_than_s: float) -> Collected:
     """
     options = replace(options, collecting=True)
     deliveries: dict[str | None, Delivery] = {}
-    found = []
+    kept, found = removing.ids_with_refs(places.repo), []
     for name in runs.list_ids(places.agents_dir):
         run_dir = os.path.join(places.agents_dir, name)
         view = reading.short(places.agents_dir, name)
         status = str(view["status"])
         part = _spared(run_dir, view, older_than_s)
+        if part is None and not options.purge and name not in kept and _is_bare(places, run_dir):
+            part = removing_runs.shown(places, removing_runs.history_only(run_dir))
         if part is None:
             try:
                 done = removing_runs.remove(places, run_dir, options, deliveries)
@@ -85,6 +90,19 @@ def _spared(run_dir: str, view: dict[str, object], older_than_s: float) -> Part 
         when = f"{days} day{'s' * (days != 1)} ago" if days else "today"
         return Part("run", name, KEPT, f"it {status} {when}", f"adw rm {name}")
     return None
+
+
+def _is_bare(places: Places, run_dir: str) -> bool:
+    """Whether neither worktree nor branch is left of a run that is over, nor of its removal."""
+    try:
+        state = json.loads(files.read(os.path.join(run_dir, NAME)))
+        branch, path = state["branch_name"] or "", state["worktree_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    place = Place(places.repo.git_dir, places.worktree(os.path.basename(run_dir)), str(branch))
+    if path is not None and os.path.normpath(os.path.join(places.repo.root, path)) != place.path:
+        return False
+    return removing.is_over(place) and not (branch and registration.tip(place))
 
 
 def _changed_at(run_dir: str, view: dict[str, object]) -> float:

@@ -362,8 +362,7 @@ def _drop_refs(places: Places, run: _Run, name: str, refs: list[str], why: str) 
 def _directory(places: Places, run: _Run, *, kept: bool) -> Part:
     path = run.run_dir
     if not run.options.purge:
-        reason = "it has history, logs and artifacts"
-        return Part("directory", path, KEPT, reason, f"adw rm {run.adw_id} --purge removes it")
+        return history_only(path)
     if kept:
         return Part("directory", path, KEPT, "it tells of what is kept")
     if run.options.dry_run:
@@ -378,6 +377,12 @@ def _directory(places: Places, run: _Run, *, kept: bool) -> Part:
     if why:
         return Part("directory", path, FAILED, why, _AGAIN)
     return Part("directory", path, REMOVED, "history, logs and artifacts are given up")
+
+
+def history_only(run_dir: str) -> Part:
+    """The directory of a run, which stays until it is given up."""
+    hint = f"adw rm {os.path.basename(run_dir)} --purge removes it"
+    return Part("directory", run_dir, KEPT, "it has history, logs and artifacts", hint)
 
 
 def _failed(part: str, name: str, error: AdwError) -> Part:

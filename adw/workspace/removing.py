@@ -77,6 +77,13 @@ def kept_refs(repo: Repository, adw_id: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
+def ids_with_refs(repo: Repository) -> set[str]:
+    """Ids of all runs of which trees were kept, by one git process."""
+    args = ["--git-dir", repo.git_dir, "for-each-ref", "--format=%(refname)", "refs/adw/"]
+    data = run_git(args, repo.git_dir, kind="read").decode("utf-8", "surrogateescape")
+    return {ref.split("/")[2] for ref in data.splitlines()}
+
+
 def trees_since(repo: Repository, base: str | None, tip: str) -> set[str]:
     """Ids of the trees of all commits of a branch since its base."""
     args = ["log", "--format=%T", "--no-show-signature", tip, *(["--not", base] if base else [])]
@@ -164,6 +171,19 @@ def _refuse_changed(place: Place, moved: str, *, discard: bool) -> None:
     changed = [] if discard else uncommitted(place, moved)
     if changed:
         raise ChangedMeanwhile(names(changed))
+
+
+def is_over(place: Place) -> bool:
+    """Whether nothing is left of a worktree, nor of its making or removal; no git process."""
+    room = mending.room(place)
+    if any(os.path.lexists(path) for path in (place.path, place.admin, aside(place))):
+        return False
+    try:
+        found = os.listdir(room)
+    except FileNotFoundError:
+        return True
+    notes = {os.path.basename(mending.note_path(place)), _DELETING}
+    return not any(name in notes or name.startswith(_UNREGISTERED) for name in found)
 
 
 def is_gone(place: Place) -> bool:
