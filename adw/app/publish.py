@@ -22,7 +22,7 @@ from adw.core.outcome import one_line
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
 from adw.ids import child_id
 from adw.model.state import ADWStateData
-from adw.store import views
+from adw.store import effects, views
 from adw.store.encoding import json_bytes, text_bytes
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Facts:
     """Commit that the branch started from."""
     left: str | None = None
     """How the sitting ended before the run was over, or how it stands; as `left` of latest.json."""
+    unsure: bool = False
+    """Whether nobody can tell of an outside effect."""
 
 
 class Views:
@@ -100,6 +102,7 @@ def _replace_views(session: "Session", decision: Decision) -> None:
         tree_end=session.parts.supervision.tree_end,
         base=session.parts.run_info.get("base"),
         left=session.left,
+        unsure=decision.closing == "held" and effects.unsure(session.run_dir),
     )
     head = view_head(facts, decision)
     session.reason = head["reason"]
@@ -172,7 +175,7 @@ def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
         "closing": decision.closing,
         "reason": reason(facts, decision),
         "until": clock.stamp(decision.wake_at) if decision.wake_at is not None else None,
-        "next_action": next_action(status, state, facts.base),
+        "next_action": next_action(status, state, facts.base, unsure=facts.unsure),
         "left": facts.left,
         "tree_end": facts.tree_end,
         "isolation": "none",

@@ -16,7 +16,7 @@ from adw.core.outcome import one_line, outcome_word, told_by
 from adw.core.view import PhaseBoard
 from adw.ids import child_id
 from adw.model.state import ADWStateData, HistoryEntry
-from adw.store import attempts, files
+from adw.store import attempts, effects, files
 from adw.store.encoding import fits
 from adw.store.state import load_state
 
@@ -76,6 +76,7 @@ def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
         tree_end=_tree_end(run_dir, found),
         base=read_info(run_dir).get("base"),
         left=left_of(run_dir),
+        unsure=found.decision.closing == "held" and effects.unsure(run_dir),
     )
     view = publish.view_head(facts, found.decision)
     view["phases"] = json.loads(found.board.encoded())

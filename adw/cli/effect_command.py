@@ -1,6 +1,9 @@
 """`adw effect KEY -- CMD`: inside a phase, have something outside happen once; `list`, `settle`."""
 
+import os
+import shlex
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -82,8 +85,6 @@ def _failed(key: str, error: Any, *, probed: bool) -> int:
 @json_option
 def list_(adw_id: str, *, as_json: bool) -> int:
     """Show the effects of a run, and which of them nobody can tell of."""
-    import os
-
     from adw.app import effecting
     from adw.cli.layout import columns, instant, show
 
@@ -109,7 +110,21 @@ def list_(adw_id: str, *, as_json: bool) -> int:
         for each in found
     ]
     show(columns(["KEY", "PHASE", "ROUND", "STATE", "LAST TRIED BY", "AT", "NOTE"], rows))
+    show(_what_to_do(os.path.basename(run_dir), found))
     return 0
+
+
+def _what_to_do(adw_id: str, found: list[dict[str, Any]]) -> Iterator[str]:
+    """How to go on where nobody can tell of an effect."""
+    unsure = [each for each in found if each["state"] == "unknown"]
+    for each in unsure:
+        command = f"adw effect settle {adw_id} {shlex.quote(each['key'])} --done (or --not-done)"
+        if sum(other["key"] == each["key"] for other in unsure) > 1:
+            command += f" --phase {each['phase']} --round {each['round']}"
+        yield ""
+        yield f"`{each['key']}` may have happened; look, then: {command}"
+    if unsure:
+        yield f"and then: adw resume {adw_id}; it looks first by itself where there is a look-up"
 
 
 @command.command("settle")

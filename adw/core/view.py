@@ -174,16 +174,19 @@ def run_status(closing: str | None, *, waiting: bool, running: bool) -> str:
     return "held" if waiting and not running else "running"
 
 
-def next_action(status: str, state: ADWStateData, base: str | None) -> str:
+def next_action(status: str, state: ADWStateData, base: str | None, *, unsure: bool = False) -> str:
     """The one thing to do now, as a command.
 
     Args:
         status: Of the run.
         state: Its state.
         base: Commit that its branch started from.
+        unsure: Nobody can tell of an outside effect, so a resume may be in vain.
     """
     if status == "running":
         return f"adw watch {state.adw_id}"
+    if status == "held" and unsure:
+        return f"adw effect list {state.adw_id}"
     if status != "succeeded":
         return f"adw resume {state.adw_id}"
     last = next((e.commit for e in reversed(state.phase_history) if e.commit), None)

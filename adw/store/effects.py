@@ -222,6 +222,13 @@ def _note(error: BaseException) -> str:
 # --- records -----------------------------------------------------------------------------
 
 
+def unsure(run_dir: str) -> bool:
+    """Whether there is an effect that nobody could tell of, and that no person has settled."""
+    with suppress(OSError):
+        return any(each["state"] == "unknown" for each in Shelf().records(run_dir).values())
+    return False
+
+
 def read_record(path: str) -> dict[str, Any] | None:
     """Read a record; None where there is none.
 

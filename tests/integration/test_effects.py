@@ -127,6 +127,13 @@ def test_without_a_look_up_the_run_is_held_until_a_person_settles_it(
     command = f"adw effect settle {adw_id} deploy --done (or --not-done)"
     assert command in ground.status(adw_id)["reason"]
     assert command in ground.ok("why", adw_id, "ship").stdout
+    look = f"adw effect list {adw_id}"
+    assert ground.status(adw_id)["next_action"] == look
+    assert (ground.run_dir / "RESPONSE.md").read_text().endswith(f"\n{look}\n")
+    assert (
+        f"look, then: {command}\nand then: adw resume {adw_id}"
+        in ground.ok(*look.split()[1:]).stdout
+    )
     # A resume without a word changes nothing.
     assert ground.adw("resume", adw_id).exit_code == 6
     assert posted(ground) == ["x"]
@@ -134,6 +141,8 @@ def test_without_a_look_up_the_run_is_held_until_a_person_settles_it(
     said = ground.ok("effect", "settle", adw_id, "deploy", word).stdout
 
     assert f"go on with `adw resume {adw_id}`" in said
+    assert ground.status(adw_id)["next_action"] == f"adw resume {adw_id}"
+    assert "look, then" not in ground.ok(*look.split()[1:]).stdout
     ground.ok("resume", adw_id)
     assert posted(ground) == outside
     assert ground.ran("after") == ["after-1"]
