@@ -118,7 +118,7 @@ def _others(places: Places, *, dry_run: bool) -> Iterator[Part]:
     for name in gone:
         hint = f"adw doctor --restore {name}"
         yield Part("copy", name, KEPT, "the directory of this run is gone", hint)
-    trees = os.path.join(places.repo.root, "trees")
+    trees = places.trees_dir
     known = {*runs.list_ids(places.agents_dir), *bringing_back.copied(places)}
     for folder in (trees, places.agents_dir):
         for name in _names(folder):

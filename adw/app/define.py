@@ -42,6 +42,11 @@ class Definition:
         """Where the workflow file was when it was pinned."""
         return self.command.get("path")
 
+    @property
+    def base_branch(self) -> str | None:
+        """The branch that runs start from and go back to; None: it was not known when pinned."""
+        return self.command.get("base_branch") or self.config.get("base_branch")
+
     def derived(self) -> dict[str, Any]:
         """What `definitions/<id>.graph.json` holds."""
         return {

@@ -109,9 +109,8 @@ def _around_runs(places: Places) -> Iterator[Finding]:
         if name.endswith(".tmp"):
             yield _stale(None, path)
     known = set(copied(places))
-    trees = os.path.join(places.repo.root, "trees")
-    for name in _names(trees):
-        path = os.path.join(trees, name)
+    for name in _names(places.trees_dir):
+        path = os.path.join(places.trees_dir, name)
         if name.startswith(ASIDE):
             detail, hint = "what a removal that was cut short left", "adw gc removes it"
             yield Finding("leftover", None, path, detail, hint)

@@ -40,24 +40,23 @@ def furnish(work: "Work", session: "Session", action: str) -> None:
     if work.update_base:
         _tell(work, session, _update(work, place))
     if action != "reused" and (line := submodules_line(path)):
-        _warn(work, session, line)
+        warn(work, session, line)
     names: Any = work.definition.config.get("copy")
     if names:
         lines = copying.bring(work.places.repo, place, names, fresh=action != "reused")
         for line in lines:
-            _warn(work, session, line)
+            warn(work, session, line)
 
 
-def _warn(work: "Work", session: "Session", line: str) -> None:
+def warn(work: "Work", session: "Session", line: str) -> None:
+    """Tell a person and the history of something that stops nothing."""
     session.event("warning", {"detail": line})
     work.host.say(f"warning: {line}")
 
 
 def _update(work: "Work", place: Place) -> updating.Updated:
-    pinned = work.definition.command.get("base_branch")
-    configured = pinned or work.definition.config.get("base_branch")
     repo = work.places.repo
-    name = base_branch(repo, configured)
+    name = base_branch(repo, work.definition.base_branch)
     return updating.update(place, name or "HEAD", base(repo, name))
 
 

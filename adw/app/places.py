@@ -48,9 +48,19 @@ class Places:
 
         return bringing_back.gone(self)
 
-    def worktree(self, adw_id: str) -> str:
-        """Absolute path of a run's worktree."""
-        return os.path.join(self.repo.root, "trees", adw_id)
+    @property
+    def trees_dir(self) -> str:
+        """Absolute; holds the worktrees of runs, unless a state names another place."""
+        return os.path.join(self.repo.root, "trees")
+
+    def worktree(self, adw_id: str, recorded: str | None = None) -> str:
+        """Absolute path of a run's worktree.
+
+        Args:
+            adw_id: The run.
+            recorded: What its state names, relative to the main checkout.
+        """
+        return os.path.normpath(os.path.join(self.repo.root, recorded or f"trees/{adw_id}"))
 
     def worktree_of(self, run_dir: str) -> str | None:
         """Absolute path of the worktree that a run's state names; None where it is not there."""

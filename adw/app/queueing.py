@@ -238,10 +238,6 @@ def _tell_end(session: "Session", waited_s: float) -> None:
 def _settle(session: "Session") -> Decision:
     """Put what was asked into the state, and what is told where readers find it."""
     decision = session.decide(clock.Clock().now())
-    session.commit(_nothing)
+    session.commit()
     session.publish(decision)
     return decision
-
-
-def _nothing() -> None:
-    """Nothing has to be durable before this commit."""

@@ -145,8 +145,7 @@ def _look(
     name = _base_branch(run_dir, state) or base_branch(places.repo)
     if name not in deliveries:
         deliveries[name] = Delivery(places.repo, name)
-    relative = state.worktree_path or os.path.join("trees", state.adw_id)
-    path = os.path.normpath(os.path.join(places.repo.root, relative))
+    path = places.worktree(state.adw_id, state.worktree_path)
     if os.path.basename(path) != state.adw_id:  # somebody else's, whatever the state says
         path = places.worktree(state.adw_id)
     place = Place(places.repo.git_dir, path, state.branch_name or "")
@@ -161,10 +160,9 @@ def _base_branch(run_dir: str, state: Any) -> str | None:
     if not state.workflow:
         return None
     try:
-        found = define.load(run_dir, state.workflow)
+        return define.load(run_dir, state.workflow).base_branch
     except AdwError:
         return None
-    return found.command.get("base_branch") or found.config.get("base_branch")
 
 
 def shown(places: Places, part: Part) -> Part:

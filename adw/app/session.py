@@ -201,7 +201,7 @@ class Session:
         self._packets.append(child)
         return launched.spec, launched.lock_fd
 
-    def commit(self, before_rename: Callable[[], None]) -> None:
+    def commit(self, before_rename: Callable[[], None] | None = None) -> None:
         """Replace the state, if anything changed, and make new packets' names durable."""
         if self._entries or self._fields:
             self._keep_foreign()

@@ -1,6 +1,5 @@
 """One sitting at a run, from the held lock to the end: prepare, open, drive, leave."""
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,7 +108,6 @@ class Work:
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
-            if action:
                 furnishing.furnish(self, session, action)
             self._apply(session, supervision, from_phase)
             if remade:
@@ -149,7 +147,7 @@ class Work:
         """Leave without a place, as `--no-wait` says."""
         session.left = queueing.NO_PLACE
         session.decide(clock.Clock().now())
-        session.commit(_nothing)
+        session.commit()
         return Outcome(None, None)
 
     def _launched_at(self, child: str) -> str | None:
@@ -192,7 +190,7 @@ class Work:
             if act is not None:
                 act(session)
             decision = session.decide(clock.Clock().now())
-            session.commit(_nothing)
+            session.commit()
             session.publish(decision)
 
     @contextmanager
@@ -244,8 +242,7 @@ class Work:
         failpoints.hit("ports.leased")
 
     def _worktree(self) -> Worktree:
-        relative = self.state.worktree_path or os.path.join("trees", self.state.adw_id)
-        path = os.path.join(self.places.repo.root, relative)
+        path = self.places.worktree(self.state.adw_id, self.state.worktree_path)
         return Worktree(self.places.repo, path, self.state.branch_name or "")
 
     def _parts(self, supervision: LocalSupervision, wishes: Wishes) -> Opened:
@@ -318,8 +315,7 @@ class Work:
         from adw.app.promoting import read_manifest
 
         for line in deliver(session.run_dir, read_manifest(session.run_dir), output_dir):
-            session.event("warning", {"detail": line})
-            self.host.say(f"warning: {line}")
+            furnishing.warn(self, session, line)
 
 
 class Interrupted(Exception):

@@ -1,14 +1,13 @@
 """`adw artifacts`: what a run's phases handed over, as a table, or the path of one for `$(…)`."""
 
 import os
-import sys
 from typing import Any
 
 import click
 
 from adw.cli.arguments import json_option, places_to_read, run_argument
 from adw.cli.layout import columns, instant, show
-from adw.cli.output import print_json, say
+from adw.cli.output import print_bytes, print_json, say
 
 
 @click.command("artifacts")
@@ -45,9 +44,7 @@ def _print_path(each: dict[str, Any]) -> None:
     if each["file"] is None:
         say(f"`{each['source']}` was too large to be copied, and its worktree is not known here")
         return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(os.fsencode(each["file"]) + b"\n")  # byte for byte, for `$(…)`
-    sys.stdout.buffer.flush()
+    print_bytes(os.fsencode(each["file"]) + b"\n")
     if not os.path.isfile(each["file"]):
         say(f"`{each['file']}` does not exist any more")
 

@@ -21,6 +21,13 @@ def print_json(value: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def print_bytes(data: bytes) -> None:
+    """Print bytes as they are: a path for `$(…)`, a file, a patch."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def print_error(error: AdwError, *, as_json: bool) -> int:
     """Print an expected error; returns its exit code."""
     if as_json:

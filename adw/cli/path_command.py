@@ -1,12 +1,11 @@
 """`adw path`: where a run's worktree is, for `cd $(adw path ID)`."""
 
 import os
-import sys
 
 import click
 
 from adw.cli.arguments import json_option, places_here, run_argument
-from adw.cli.output import print_json, say
+from adw.cli.output import print_bytes, print_json, say
 
 
 @click.command("path")
@@ -19,15 +18,13 @@ def command(adw_id: str, *, as_json: bool) -> int:
     places = places_here()
     run_dir = places.run_dir(adw_id)
     state = reading.status(run_dir)["state"]
-    recorded = state.get("worktree_path") or os.path.join("trees", state["adw_id"])
-    path = os.path.normpath(os.path.join(places.repo.root, recorded))
+    path = places.worktree(state["adw_id"], state.get("worktree_path"))
     exists = os.path.isdir(path)
     if as_json:
         found = {"schema_version": 1, "adw_id": state["adw_id"], "worktree": path}
         print_json({**found, "exists": exists, "run_dir": run_dir})
         return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(os.fsencode(path) + b"\n")  # byte for byte, since `cd` gets it
+    print_bytes(os.fsencode(path) + b"\n")  # since `cd` gets it
     if not exists:
         say(f"`{path}` does not exist; `adw resume {state['adw_id']}` makes it")
     return 0

@@ -8,7 +8,7 @@ import click
 
 from adw.cli.arguments import complete_phase, json_option, places_here, run_argument, run_dir_of
 from adw.cli.layout import show
-from adw.cli.output import print_json
+from adw.cli.output import print_bytes, print_json
 
 
 @click.group("task")
@@ -39,9 +39,7 @@ def show_(adw_id: str, phase: str | None, attempt: int | None, *, as_json: bool)
         more = {"adw_id": os.path.basename(run_dir), "path": path, "text": text}
         print_json({"schema_version": 1, **more})
         return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    print_bytes(data)
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from adw.cli.arguments import complete_run, json_option
+from adw.cli.layout import show
 from adw.cli.output import print_json
 
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?\Z")
@@ -52,7 +53,7 @@ def command(words: tuple[str, ...], *, timeout: float, as_json: bool) -> int:
     if as_json:
         print_json({"schema_version": 1, "port": port, "pid": pid})
     else:
-        click.echo(f"port {port} is served by process {pid}")
+        show([f"port {port} is served by process {pid}"])
     return 0
 
 

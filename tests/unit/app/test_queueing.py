@@ -112,7 +112,7 @@ class Sitting:
     def decide(self, _now: float) -> Any:
         return self.decision
 
-    def commit(self, _before: object) -> None:
+    def commit(self, _before: object = None) -> None:
         self.is_dirty = False
 
     def publish(self, _decision: object) -> None:
