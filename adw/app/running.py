@@ -80,6 +80,7 @@ def resume(
         StateError: Its state is damaged; nothing was touched.
     """
     refuse_inside(run_dir, "resume")
+    hide(places.repo)  # a run that was copied here may be the first of this clone
     seen = load_state(run_dir)
     lock = runs.open_run(run_dir)
     state, data = load_again(run_dir, *seen)

@@ -21,6 +21,8 @@ _RUNS: Final = (f"{_HEX8}/", ".lock", ".new-*/")
 _EXCLUDE_HEAD: Final = b"# hidden by adw: its runs and their worktrees"
 _SPECIAL: Final = b"\\*?[!# "
 _ORIGIN: Final = "refs/remotes/origin/"
+_READ_HERE: Final = ("workflows/", "issues/")
+_FIELDS_BEFORE_PATH: Final = 7  # of a changed entry of `git status --porcelain=v2`
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ def notice(repo: Repository) -> str | None:
         if kind == "#":
             name, _, value = rest.partition(" ")
             headers[name] = value
+        elif _own(kind, rest):
+            continue
         elif kind == "?":
             untracked += 1
         elif kind in {"1", "2", "u"}:
@@ -212,6 +216,17 @@ def notice(repo: Repository) -> str | None:
         noun = "file" if modified + untracked == 1 else "files"
         parts.append(f"has {' and '.join(seen)} {noun} that the worktree will not see")
     return f"the main checkout {' and '.join(parts)}" if parts else None
+
+
+def _own(kind: str, rest: str) -> bool:
+    """Whether an entry is a file that adw itself reads in the main checkout, and nowhere else."""
+    if kind == "1":
+        rest = rest.split(" ", _FIELDS_BEFORE_PATH)[-1]
+    elif kind != "?":
+        return False
+    if rest in {"adw.yaml", "workflows/", "issues/"}:
+        return True
+    return rest.startswith(_READ_HERE) and rest.endswith((".yaml", ".yml", ".json", ".md"))
 
 
 def hide(repo: Repository, names: tuple[str, ...] = ("agents", "trees")) -> bool:

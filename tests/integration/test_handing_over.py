@@ -1,6 +1,7 @@
 """What one phase hands to the next: outputs promised, checked, promoted, and read again."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from adw.store.history import read_history
 from tests.support.ground import Ground, phase
+from tests.support.repo import Repo
 
 PLAN: dict[str, Any] = {"plan": {"path": "specs/*{adw_id}*.md", "state": "plan_file"}}
 WRITE = 'mkdir -p specs; echo "the plan" > "specs/x-$ADW_ID.md"'
@@ -165,3 +167,30 @@ def test_a_repair_phase_is_told_what_failed_and_how(tmp_path: Path) -> None:
     assert "````\n2 failed: ```\n````\n" in told
     assert report.exists()
     del ground
+
+
+def test_in_another_clone_a_run_goes_on_and_its_folders_are_hidden(tmp_path: Path) -> None:
+    go = 'test -e "$GROUND/go"'
+    ground = Ground(
+        tmp_path / "g",
+        {
+            "build": phase("echo x > made.txt"),
+            "commit": {"use": "commit", "needs": ["build"]},
+            "check": phase(go, needs=["commit"], writes=False),
+        },
+    )
+    try:
+        assert ground.adw("run", "w", "47").exit_code == 1
+        old, adw_id = ground.repo, ground.adw_id
+        clone = Repo(tmp_path / "clone")
+        old.git("clone", "--quiet", str(old.path), str(clone.path))
+        shutil.copytree(ground.run_dir, clone.path / "agents" / adw_id)
+        ground.repo = clone
+        ground.go()
+
+        ground.ok("resume", adw_id)
+
+        assert ground.ran("build") == ["build-1"]
+        assert clone.git("status", "--porcelain") == ""
+    finally:
+        ground.end()

@@ -192,6 +192,22 @@ def test_a_dirty_or_detached_main_checkout_is_told_in_one_line(
     assert told.startswith(f"the main checkout is detached at {head[:12]} and has 2 modified")
 
 
+def test_what_is_read_in_the_main_checkout_is_not_told_as_unseen(
+    repo: Repo, located: Repository
+) -> None:
+    new = {"adw.yaml": "", "workflows/w.yaml": "", "workflows/w/role.md": "", "issues/47.md": ""}
+    repo.write(new)
+    assert notice(located) is None
+    repo.git("add", "-A")
+    repo.git("commit", "--quiet", "-m", "more")
+    repo.write(dict.fromkeys(new, "changed\n"))
+    repo.write({"workflows/build.sh": ""})
+
+    assert notice(located) == (
+        "the main checkout has 1 untracked file that the worktree will not see"
+    )
+
+
 def test_its_folders_are_hidden_once_and_other_lines_kept(repo: Repo, located: Repository) -> None:
     exclude = repo.path / ".git/info/exclude"
     exclude.write_text("*.swp", encoding="utf-8")
