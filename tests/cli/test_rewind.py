@@ -22,13 +22,24 @@ TOOLS = {
 }
 
 
-@pytest.fixture
-def adw(tmp_path: Path) -> Adw:
-    adw = Adw(tmp_path, files=TOOLS).workflow("w", WORKFLOW)
+def run_in(base: Path) -> Adw:
+    """A run that succeeded."""
+    adw = Adw(base, files=TOOLS).workflow("w", WORKFLOW)
     adw.repo.write({"work.txt": "0\n", "adw.yaml": "ports: none\n", ".gitignore": "*.log\n"})
     adw.issue(47, "Add it").repo.commit()
     adw.run("run", "w", "47").ok()
     return adw
+
+
+@pytest.fixture
+def adw(tmp_path: Path) -> Adw:
+    return run_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Adw:
+    """For what is refused, and so changes nothing."""
+    return run_in(tmp_path_factory.mktemp("standing"))
 
 
 def tree(adw: Adw) -> Path:
@@ -85,15 +96,8 @@ the worktree of run <id> is as it was before build-1
     ]
 
 
-def test_what_the_attempts_left_is_still_told_by_diff(adw: Adw) -> None:
+def test_rewound_twice_it_keeps_both_and_diff_still_tells_what_attempts_left(adw: Adw) -> None:
     before = {name: adw.run("diff", "@47", name).ok().raw_stdout for name in ("plan", "build")}
-
-    adw.run("rewind", "@47", "plan").ok()
-
-    assert {name: adw.run("diff", "@47", name).ok().raw_stdout for name in before} == before
-
-
-def test_rewound_twice_it_keeps_both(adw: Adw) -> None:
     adw.run("rewind", "@47", "build-1").ok()
     (tree(adw) / "more").write_text("more\n")
     adw.run("rewind", "@47", "plan").ok()
@@ -104,43 +108,47 @@ def test_rewound_twice_it_keeps_both(adw: Adw) -> None:
     assert [(e["child_id"], e["cause"]) for e in resets] == [
         ("build-1", "rewind"), ("plan-1", "rewind"),
     ]  # fmt: skip
+    assert {name: adw.run("diff", "@47", name).ok().raw_stdout for name in before} == before
     adw.run("resume", "@47").ok()
 
 
-def test_a_run_that_is_held_is_refused(adw: Adw) -> None:
-    lock = open_run(str(run_dir(adw)))
+def test_a_run_that_is_held_is_refused(standing: Adw) -> None:
+    lock = open_run(str(run_dir(standing)))
     try:
-        adw.run("rewind", "@47", "build").fails(5)
+        standing.run("rewind", "@47", "build").fails(5)
     finally:
         lock.close()
-    assert "rewind-1" not in refs(adw)
+    assert "rewind-1" not in refs(standing)
 
 
-def test_another_branch_is_not_moved(adw: Adw) -> None:
-    adw.repo.git("-C", str(tree(adw)), "switch", "--quiet", "-c", "mine")
+def test_another_branch_is_not_moved(standing: Adw) -> None:
+    standing.repo.git("-C", str(tree(standing)), "switch", "--quiet", "-c", "mine")
     before = (
-        adw.repo.git("for-each-ref", "refs/heads"),
-        (run_dir(adw) / "adw_state.json").read_text(),
+        standing.repo.git("for-each-ref", "refs/heads"),
+        (run_dir(standing) / "adw_state.json").read_text(),
     )
 
-    told = adw.run("rewind", "@47", "build").fails(4)
+    told = standing.run("rewind", "@47", "build").fails(4)
 
+    standing.repo.git("-C", str(tree(standing)), "switch", "--quiet", "-")
     assert "is on branch `mine`" in told.raw_stderr
     assert (
-        adw.repo.git("for-each-ref", "refs/heads"),
-        (run_dir(adw) / "adw_state.json").read_text(),
+        standing.repo.git("for-each-ref", "refs/heads"),
+        (run_dir(standing) / "adw_state.json").read_text(),
     ) == before
+    standing.repo.git("branch", "-D", "mine")
 
 
-def test_an_unknown_attempt_is_refused(adw: Adw) -> None:
-    adw.run("rewind", "@47", "build-9").stderr(
+def test_an_unknown_attempt_is_refused(standing: Adw) -> None:
+    standing.run("rewind", "@47", "build-9").stderr(
         "error: unknown attempt `build-9`\n  hint: did you mean `build-1`?\n"
     ).fails(2)
 
 
-def test_from_inside_a_phase_it_is_refused(adw: Adw) -> None:
-    name = run_dir(adw).name
-    adw.env(ADW_ID=name, ADW_CHILD="x-1", ADW_PHASE="x").run("rewind", name, "build").fails(2)
+def test_from_inside_a_phase_it_is_refused(standing: Adw) -> None:
+    name = run_dir(standing).name
+    inside = Adw(standing.base, _repo=standing.repo)
+    inside.env(ADW_ID=name, ADW_CHILD="x-1", ADW_PHASE="x").run("rewind", name, "build").fails(2)
 
 
 LOOKED_AT = """schema_version: 1

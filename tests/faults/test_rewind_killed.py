@@ -93,12 +93,11 @@ def sweep(base: Path, points: list[Point]) -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("process", ["orchestrator", "git"])
-def test_a_sample_of_kills_in_rewind(tmp_path: Path, process: str) -> None:
+def test_a_kill_in_rewind(tmp_path: Path) -> None:
     needs_strace()
-    points = baseline(tmp_path / "baseline", process)
+    points = baseline(tmp_path / "baseline", "git")
 
-    sweep(tmp_path, random.Random(SEED).sample(points, 2))
+    sweep(tmp_path, random.Random(SEED).sample(points, 1))
 
 
 @pytest.mark.sweep

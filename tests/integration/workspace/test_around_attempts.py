@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adw.store.history import read_history
+from tests.faults.conftest import swept
 from tests.support.adw import Adw
 
 HEAD = "schema_version: 1\nname: w\nphases:\n"
@@ -89,7 +90,13 @@ HISTORY = {
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [*((name, 0) for name in HISTORY), ("reset", 1), ("detached", 1)]
+    ("name", "code"),
+    swept(
+        [*((name, 0) for name in HISTORY), ("reset", 1), ("detached", 1)],
+        ("amended", 0),
+        ("detached", 0),
+        ("reset", 1),
+    ),
 )
 def test_a_phase_that_takes_commits_away_is_noticed_and_named(
     tmp_path: Path, name: str, code: int

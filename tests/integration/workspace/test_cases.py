@@ -75,6 +75,7 @@ def make_remote(ground: Ground) -> Repo:
     return remote
 
 
+@pytest.mark.sweep
 def test_case_C7_HEAD_stays_on_the_branch_with_the_remote_ahead(ground: Ground) -> None:
     make_remote(ground)
     stopped(ground)
@@ -109,6 +110,7 @@ def test_case_C27_a_person_resets_the_main_checkout_during_a_run(ground: Ground)
     assert [line.split(":")[0] for line in reflog[:3]] == ["checkout", "reset", "commit"]
 
 
+@pytest.mark.sweep
 def test_case_C5_the_repository_that_adw_was_called_in_is_the_one_that_changes(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ def test_case_E12_an_agent_that_outlived_its_orchestrator_is_adopted_before_anot
     assert ground.ran("last") == ["last-1"]
 
 
+@pytest.mark.sweep
 def test_case_E12_one_whose_supervisor_died_too_is_ended_before_another_starts(
     ground: Ground,
 ) -> None:

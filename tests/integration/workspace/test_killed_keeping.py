@@ -141,25 +141,25 @@ def killer_for(shim: Callable[[str], None], command: str, tmp_path: Path) -> Kil
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("command", KEEPING[1:])
+@pytest.mark.parametrize("command", ["add -A", "update-ref --no-deref"])
 def test_a_sample_of_kills_while_a_tree_is_kept(
     repo: Repo, made: Worktree, shim: Callable[[str], None], tmp_path: Path, command: str
 ) -> None:
     killer = killer_for(shim, command, tmp_path)
 
-    points, fired = kill_in_keep(repo, made, killer, lambda all_: sample(all_, 2, SEED))
+    points, fired = kill_in_keep(repo, made, killer, lambda all_: sample(all_, 1, SEED))
 
     assert fired == points > 0
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("command", GOING_BACK)
+@pytest.mark.parametrize("command", ["read-tree -u", "reset --quiet"])
 def test_a_sample_of_kills_while_a_tree_goes_back(
     repo: Repo, made: Worktree, shim: Callable[[str], None], tmp_path: Path, command: str
 ) -> None:
     killer = killer_for(shim, command, tmp_path)
 
-    points, fired = kill_in_back_to(repo, made, killer, lambda all_: sample(all_, 2, SEED))
+    points, fired = kill_in_back_to(repo, made, killer, lambda all_: sample(all_, 1, SEED))
 
     assert fired == points > 0
 
