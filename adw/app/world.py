@@ -14,9 +14,7 @@ def _not_known(_child: str) -> None:
     """What `unsaved` is told where nothing tells more than the history."""
 
 
-def check(
-    worktree: Worktree, state: ADWStateData, graph: Graph | None = None, *, remade: bool
-) -> None:
+def check(worktree: Worktree, state: ADWStateData, graph: Graph, *, remade: bool) -> None:
     """Refuse to go on from a world that the history does not describe.
 
     Args:
@@ -30,8 +28,7 @@ def check(
         WorktreeError: A commit that a phase left is not in the branch any more, or the plan file
             is gone. Nothing was changed; `--from` says that this is meant.
     """
-    phases = graph.phases if graph else {}
-    undone = {name for name, phase in phases.items() if phase.on_retry == "reset"}
+    undone = {name for name, phase in graph.phases.items() if phase.on_retry == "reset"}
     entries = reversed(state.phase_history)
     last = next((e for e in entries if e.commit and (e.success or e.phase not in undone)), None)
     if last is not None and last.commit is not None:
