@@ -57,9 +57,10 @@ def rows() -> tuple[Row, ...]:
 
 
 def files_of(run_dir: Path) -> Iterator[str]:
-    """All files of a run, relative to its directory."""
+    """All files of a run, relative to its directory, but for those that are being written."""
     for path in sorted(run_dir.rglob("*")):
-        if not path.is_dir():
+        being_written = path.name.startswith(".") and path.name.endswith(".tmp")
+        if not path.is_dir() and not being_written:
             yield path.relative_to(run_dir).as_posix()
 
 
