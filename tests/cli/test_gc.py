@@ -153,6 +153,32 @@ def test_runs_of_which_only_history_is_left_are_counted(repo: Repo, tree: Tree) 
     assert empty.out == "there is no run\n"
 
 
+@pytest.mark.parametrize("left", ["branch", "worktree", "aside", "note", "refs"])
+def test_whatever_a_person_or_a_kill_left_of_a_run_is_looked_at(
+    repo: Repo, tree: Tree, left: str
+) -> None:
+    """All but one thing is gone already; a run with nothing left is passed over unlooked."""
+    room = repo.path / ".git" / "adw" / ID
+    if left != "worktree":
+        repo.git("worktree", "remove", "--force", str(tree.path))
+    if left == "aside":
+        (repo.path / "trees" / f".removing-{ID}").mkdir()
+    if left == "note":
+        (room / "removing-0").mkdir(parents=True)
+    if left == "refs":
+        repo.git("update-ref", f"refs/adw/{ID}/build-1-after", "HEAD")
+    if left == "worktree":
+        Repo(tree.path).git("switch", "--quiet", "--detach")
+    if left != "branch":
+        repo.git("branch", "-D", tree.branch)
+    call(repo, "gc", *ALL)
+
+    assert tree.there == GONE
+    assert not (repo.path / "trees" / f".removing-{ID}").exists()
+    assert not (room / "removing-0").exists()
+    assert repo.git("for-each-ref", "refs/adw/") == ""
+
+
 def test_a_remote_is_asked_once_for_all_runs(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
