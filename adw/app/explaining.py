@@ -56,7 +56,7 @@ def explain(run_dir: str, phase: str | None) -> dict[str, Any]:
         phase: One phase; by default those that decide the run's status.
 
     Returns:
-        `schema_version, adw_id, status, phases, next_action`; a phase has `phase, status,
+        `schema_version, adw_id, status, reason, phases, next_action`; a phase has `phase, status,
         detail, lines, child_id, tail, logs`; `detail` is the latest attempt's failure in few words,
         and all but `lines` is null or empty where there is no attempt.
 
@@ -73,6 +73,7 @@ def explain(run_dir: str, phase: str | None) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "adw_id": case.status["adw_id"],
         "status": case.status["status"],
+        "reason": case.status["reason"],
         "phases": [_phase(run_dir, case, name) for name in names],
         "next_action": case.status["next_action"],
     }

@@ -239,6 +239,7 @@ def _reason(view: dict[str, Any], status: str) -> str | None:
 
 LEFT: Final = {
     "pause": "paused by a person",
+    "rewind": "rewound by a person",
     "SIGINT": "ended by Ctrl-C",
     "SIGTERM": "ended by SIGTERM",
     "no_place": "as many runs work as may at once",

@@ -136,7 +136,7 @@ def rewind(places: Places, run_dir: str, text: str, host: Any) -> list[str]:
     work = Work(places, host, lock, state, StateFile(run_dir, state, data), definition, "rewind")
     place = _place(places, state)
     kept: list[str] = []
-    work.settle(act=lambda session: kept.append(_go_back(session, place, tried)))
+    work.settle("rewind", lambda session: kept.append(_go_back(session, place, tried)))
     if not kept:
         return [f"run {adw_id} is {reading.status(run_dir)['status']}; nothing was rewound"]
     return [
@@ -169,6 +169,7 @@ def _go_back(session: "Session", place: Place, tried: Tried) -> str:
         session.record_mark(phase, "rewind", head)
     slots = {"head": head, "commit": target, "cause": "rewind"}
     session.event("tree_reset", slots, stage=tried.phase, child_id=tried.child)
+    session.event("run_left", {"by": "rewind"})
     session.commit(_nothing)
     tree.back_to(head, target, "rewind", exclude, name)
     return kept.ref

@@ -27,6 +27,13 @@ def instant(text: str | None) -> str | None:
     return f"{text[:19]}Z" if text else None
 
 
+def standing(view: Mapping[str, Any]) -> str:
+    """Status of a run; of an interrupted one, also what ended its sitting."""
+    status = str(view["status"])
+    left = view["reason"] or "orchestrator dead"
+    return f"{status} ({left})" if status == "interrupted" else status
+
+
 def took(attempt: Mapping[str, Any], *, running: bool = False) -> str | None:
     """How long an attempt took, or has been `running`; None where it cannot be told."""
     if not attempt.get("started_at"):

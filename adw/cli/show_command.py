@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from adw.cli.arguments import json_option, run_argument, run_dir_of
-from adw.cli.layout import columns, instant, show, took
+from adw.cli.layout import columns, instant, show, standing, took
 from adw.cli.output import print_json
 
 _SHORT: Final = 12  # characters of a commit
@@ -52,7 +52,7 @@ def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _head(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"run {found['adw_id']} {found['status']}"
+    yield f"run {found['adw_id']} {standing(found)}"
     number, title = found["issue_number"], found["title"]
     facts = (
         ("issue", number if title is None else f"{number}, {title}" if number else title),
@@ -60,7 +60,7 @@ def _head(found: Mapping[str, Any]) -> Iterator[str]:
         ("branch", found["branch"]),
         ("worktree", found["worktree"]),
         ("plan", found["plan_file"]),
-        ("reason", found["reason"]),
+        ("reason", None if found["status"] == "interrupted" else found["reason"]),
         ("until", instant(found["until"])),
         ("updated", instant(found["updated_at"])),
     )

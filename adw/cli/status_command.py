@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from adw.cli.arguments import complete_run, json_option, places_to_read
-from adw.cli.layout import columns, instant, show, took
+from adw.cli.layout import columns, instant, show, standing, took
 from adw.cli.output import print_json
 
 
@@ -68,10 +68,8 @@ def _broken(run: dict[str, Any]) -> list[str]:
 
 
 def _head(view: dict[str, Any], run_dir: str) -> list[str]:
-    status = view["status"]
-    if status == "interrupted":
-        status += f" ({view['reason'] or 'orchestrator dead'})"
-    elif _driven(view):
+    status = standing(view)
+    if _driven(view):
         from adw.store.runs import holder_pid
 
         pid = holder_pid(run_dir)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from adw.cli.arguments import complete_phase, json_option, run_argument, run_dir_of
-from adw.cli.layout import show
+from adw.cli.layout import show, standing
 from adw.cli.output import print_json
 
 
@@ -25,7 +25,7 @@ def command(adw_id: str, phase: str | None, *, as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0
-    show([f"run {found['adw_id']}: {found['status']}"])
+    show([f"run {found['adw_id']}: {standing(found)}"])
     for each in found["phases"]:
         show(["", *_phase(each)])
     if any(each["status"] == "failed" for each in found["phases"]):

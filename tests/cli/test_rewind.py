@@ -86,6 +86,7 @@ the worktree of run <id> is as it was before build-1
     assert {p["phase"]: p["status"] for p in status["phases"]} == {
         "plan": "done", "build": "pending", "commit": "pending",
     }  # fmt: skip
+    assert (status["status"], status["reason"]) == ("interrupted", "rewound by a person")
 
     adw.run("resume", "@47").ok()
 

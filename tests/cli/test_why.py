@@ -74,12 +74,14 @@ def test_an_interrupted_run_names_what_would_start(repo: Repo) -> None:
 
     assert (view["status"], view["next_action"]) == ("interrupted", f"adw resume {ID}")
     assert [each["phase"] for each in view["phases"]] == ["test"]
+    assert call(repo, "why", "@47").out.startswith(f"run {ID}: interrupted (orchestrator dead)\n")
 
 
 def test_as_json_it_has_the_documented_shape(repo: Repo, run_dir: Path) -> None:
     view = call(repo, "why", ID, "test", "--json").json()
 
-    assert list(view) == ["schema_version", "adw_id", "status", "phases", "next_action"]
+    keys = ["schema_version", "adw_id", "status", "reason", "phases", "next_action"]
+    assert list(view) == keys
     (found,) = view["phases"]
     lines = found.pop("lines")
     assert lines[0] == "it failed for good (exit): no try and no repair is left"
