@@ -110,7 +110,7 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
             history.PATH: json_bytes(event) + b"\n",
         }
         temp, lock = runs.build_run(places.agents_dir, adw_id, contents)
-        fill(temp, copy, state)
+        copying_state.fill(temp, copy, state)
         _promote_again(temp, state, places.worktree_of(temp))
         runs.publish_run(temp, lock)
     except FileExistsError as error:
@@ -124,50 +124,6 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
     lost = list(_lost(run_dir, state))
     lost += _derive(places, run_dir, host)
     return BroughtBack(adw_id, len(state.phase_history), lost)
-
-
-def fill(run_dir: str, copy: str, state: ADWStateData) -> list[str]:
-    """Put files back that a run lacks and its copy has; what is there is left as it is.
-
-    Args:
-        run_dir: The run, or what becomes one; its lock is held.
-        copy: Folder of its copy.
-        state: What counts; attempts that it does not tell of stay away.
-
-    Returns:
-        What was put back, relative to the run.
-    """
-    contents = {f"attempts/{k}/{attempts.FILE}": v for k, v in _tried(copy, state).items()}
-    names = list(copying_state.ONCE)
-    for folder in (copying_state.DEFINITIONS, *copying_state.FOLDERS):
-        names += [f"{folder}/{each}" for each in _records(os.path.join(copy, folder))]
-    done = []
-    for name in [*names, *contents]:
-        path = os.path.join(run_dir, name)
-        if os.path.lexists(path):
-            continue
-        data = contents.get(name)
-        if data is None:
-            data = files.read_if_exists(os.path.join(copy, name), limit=copying_state.LIMIT)
-        if data is not None:
-            files.make_dirs(os.path.dirname(path))
-            files.create(path, data)
-            files.sync_dir(os.path.dirname(path))
-            done.append(name)
-    return done
-
-
-def _tried(copy: str, state: ADWStateData) -> dict[str, bytes]:
-    """What the attempts of the state recorded, by child id."""
-    tried = {child_id(each.phase, each.attempt) for each in state.phase_history if each.attempt}
-    return {child: data for child, data in copying_state.recorded(copy).items() if child in tried}
-
-
-def _records(folder: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(folder) if copying_state.is_record(name))
-    except OSError:
-        return []
 
 
 def _outputs(run_dir: str, state: ADWStateData) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

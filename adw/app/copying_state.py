@@ -21,6 +21,7 @@ from adw import log
 from adw.app.parts import Reporter
 from adw.core.view import PhaseBoard
 from adw.errors import StateError
+from adw.ids import child_id
 from adw.model.state import ADWStateData
 from adw.store import attempts, files
 from adw.store.encoding import json_bytes
@@ -100,6 +101,50 @@ def recorded(copy: str) -> dict[str, bytes]:
 def is_record(name: str) -> bool:
     """Whether a name is that of a whole JSON file that is not derived from another."""
     return name.endswith(".json") and not name.endswith(".graph.json") and name[0] != "."
+
+
+def fill(run_dir: str, copy: str, state: ADWStateData) -> list[str]:
+    """Put files back that a run lacks and its copy has; what is there is left as it is.
+
+    Args:
+        run_dir: The run, or what becomes one; its lock is held.
+        copy: Folder of its copy.
+        state: What counts; attempts that it does not tell of stay away.
+
+    Returns:
+        What was put back, relative to the run.
+    """
+    contents = {f"attempts/{k}/{attempts.FILE}": v for k, v in _tried(copy, state).items()}
+    names = list(ONCE)
+    for folder in (DEFINITIONS, *FOLDERS):
+        names += [f"{folder}/{each}" for each in _records(os.path.join(copy, folder))]
+    done = []
+    for name in [*names, *contents]:
+        path = os.path.join(run_dir, name)
+        if os.path.lexists(path):
+            continue
+        data = contents.get(name)
+        if data is None:
+            data = files.read_if_exists(os.path.join(copy, name), limit=LIMIT)
+        if data is not None:
+            files.make_dirs(os.path.dirname(path))
+            files.create(path, data)
+            files.sync_dir(os.path.dirname(path))
+            done.append(name)
+    return done
+
+
+def _tried(copy: str, state: ADWStateData) -> dict[str, bytes]:
+    """What the attempts of the state recorded, by child id."""
+    tried = {child_id(each.phase, each.attempt) for each in state.phase_history if each.attempt}
+    return {child: data for child, data in recorded(copy).items() if child in tried}
+
+
+def _records(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if is_record(name))
+    except OSError:
+        return []
 
 
 # --- writing -----------------------------------------------------------------------------

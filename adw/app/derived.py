@@ -146,9 +146,9 @@ def _latest(run_dir: str) -> Iterator[Difference]:
         if os.path.lexists(path):
             yield Difference("derived", path, "it cannot be read", _hint(run_dir))
         return
-    from adw.app.rebuilding import rebuild as compute
+    from adw.app.rebuilding import view_from_files
 
-    view, _ = compute(run_dir)
+    view, _ = view_from_files(run_dir)
     if latest.get("state_sha256") != view["state_sha256"]:
         return  # of an earlier state, as readers see too
     try:

@@ -125,9 +125,9 @@ def _view(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
         if not runs.held(run_dir):
             break
         time.sleep(_REREAD_S)
-    from adw.app.rebuilding import rebuild
+    from adw.app.rebuilding import view_from_files
 
-    return rebuild(run_dir)
+    return view_from_files(run_dir)
 
 
 def outcomes(run_dir: str) -> list[tuple[str, int, bool]]:

@@ -64,7 +64,7 @@ def compute(run_dir: str) -> Computed:
     return Computed(state, data, graph, fold, decision, board, running)
 
 
-def rebuild(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def view_from_files(run_dir: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The view as latest.json would hold it, and the state as plain JSON."""
     found = compute(run_dir)
     facts = publish.Facts(

@@ -121,7 +121,7 @@ def remove(
     lock = None if options.dry_run else runs.open_run(run_dir)
     try:
         if runs.attempt_alive(run_dir):
-            raise BusyError(adw_id=adw_id, holder="an attempt that goes on without an orchestrator")
+            raise BusyError(adw_id=adw_id, holder=runs.ORPHAN)
         run = _look(places, run_dir, status, options, deliveries)
         done = Removal(adw_id, run.status)
         done.parts = [shown(places, part) for part in _remove(places, run)]

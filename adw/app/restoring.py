@@ -51,8 +51,6 @@ def restore(places: Places, run_dir: str) -> Restored:
         BusyError: Another adw holds the run.
         StoreError: The disk refused; the damaged bytes are still there.
     """
-    from adw.app.bringing_back import fill
-
     refuse_inside(run_dir, "doctor --restore")
     lock = runs.open_run(run_dir)
     evidence, replaced = None, False
@@ -66,7 +64,7 @@ def restore(places: Places, run_dir: str) -> Restored:
             replaced = True
         copy = copying_state.folder(places.repo.git_dir, state.adw_id)
         with locks.storing(run_dir):
-            filled = fill(run_dir, copy, state)
+            filled = copying_state.fill(run_dir, copy, state)
     finally:
         lock.close()
     return Restored(evidence, len(state.phase_history), replaced, filled)

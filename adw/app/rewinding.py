@@ -128,7 +128,7 @@ def rewind(places: Places, run_dir: str, text: str, host: Any) -> list[str]:
     adw_id = os.path.basename(run_dir)
     if runs.attempt_alive(run_dir):
         lock.close()
-        raise BusyError(adw_id=adw_id, holder="a phase that outlived its orchestrator")
+        raise BusyError(adw_id=adw_id, holder=runs.ORPHAN)
     from adw.app.sitting import Work, definition_of
 
     state, data = load_state(run_dir)
@@ -170,7 +170,7 @@ def _go_back(session: "Session", place: Place, tried: Tried) -> str:
     slots = {"head": head, "commit": target, "cause": "rewind"}
     session.event("tree_reset", slots, stage=tried.phase, child_id=tried.child)
     session.event("run_left", {"by": "rewind"})
-    session.commit(_nothing)
+    session.commit()
     tree.back_to(head, target, "rewind", exclude, name)
     return kept.ref
 
@@ -207,11 +207,11 @@ def _before(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> st
     """
     if not _only_reads(run_dir, state, tried):
         return tried.before
-    earlier = [each for each in _launched(run_dir) if _order(each) < _order(tried)]
-    earlier = [
-        each for each in earlier if each.launch.get("head") and _writes(run_dir, state, each)
-    ]
-    return _after(place, run_dir, state, earlier[-1]) if earlier else str(tried.launch["head"])
+    for each in reversed(_launched(run_dir)):
+        earlier = _order(each) < _order(tried) and each.launch.get("head")
+        if earlier and _writes(run_dir, state, each):
+            return _after(place, run_dir, state, each)
+    return str(tried.launch["head"])
 
 
 def _after(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> str | None:
@@ -219,10 +219,10 @@ def _after(place: Place, run_dir: str, state: ADWStateData, tried: Tried) -> str
     kept = comparing.commit_named(place, f"{tried.child}-after")
     if kept is not None:
         return kept
-    later = [each for each in _launched(run_dir) if _order(each) > _order(tried)]
-    later = [each for each in later if each.launch.get("head") and _writes(run_dir, state, each)]
-    if later:
-        return later[0].before
+    for each in _launched(run_dir):
+        later = _order(each) > _order(tried) and each.launch.get("head")
+        if later and _writes(run_dir, state, each):
+            return each.before
     entry = next(
         (e for e in state.phase_history if (e.phase, e.attempt) == (tried.phase, tried.attempt)),
         None,
@@ -268,10 +268,5 @@ def _first_head(run_dir: str) -> str | None:
 
 
 def _place(places: Places, state: ADWStateData) -> Place:
-    relative = state.worktree_path or os.path.join("trees", state.adw_id)
-    path = os.path.normpath(os.path.join(places.repo.root, relative))
+    path = places.worktree(state.adw_id, state.worktree_path)
     return Place(places.repo.git_dir, path, state.branch_name or "")
-
-
-def _nothing() -> None:
-    """Nothing has to be durable before this commit."""

@@ -6,7 +6,7 @@ import sys
 import click
 
 from adw.cli.arguments import complete_phase, json_option, places_here, run_argument
-from adw.cli.output import escaped, print_json, say
+from adw.cli.output import escaped, print_bytes, print_json, say
 
 
 @click.command("diff")
@@ -47,6 +47,5 @@ def command(adw_id: str, attempt: str | None, *, stat: bool, as_json: bool) -> i
     if sys.stdout.isatty():  # no byte of a file may steer a terminal
         sys.stdout.write(escaped(data.decode("utf-8", "backslashreplace"), keep="\n\t"))
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        print_bytes(data)
     return 0

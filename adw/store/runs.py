@@ -18,6 +18,8 @@ from adw.ids import is_id
 from adw.store import attempts, files, requests
 
 LOCK: Final = "lock"
+ORPHAN: Final = "an attempt that outlived its orchestrator"
+"""Who is named as the holder of a run whose lock is free and whose attempt lives."""
 DIRS: Final = (
     "attempts",
     "children",

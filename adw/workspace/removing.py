@@ -21,7 +21,6 @@ from adw.workspace.git import ask_git, run_git
 from adw.workspace.registration import Place
 from adw.workspace.repository import Repository
 
-LOCK_WAIT_S: Final = 120.0
 ASIDE: Final = ".removing-"
 _UNREGISTERED: Final = "removing"
 _DELETING: Final = "deleting"
@@ -336,4 +335,4 @@ def move_aside(path: str) -> str:
 
 
 def _locked(place: Place) -> contextlib.AbstractContextManager[int]:
-    return locks.held(os.path.join(place.git_dir, "adw.lock"), LOCK_WAIT_S)
+    return locks.repository(place.git_dir)

@@ -70,7 +70,7 @@ def test_a_run_is_not_removed_while_it_lives(ground: Ground) -> None:
     ground.go()
 
     assert (said.exit_code, orphan.exit_code) == (5, 5)
-    assert "an attempt that goes on without an orchestrator" in orphan.stderr
+    assert "an attempt that outlived its orchestrator" in orphan.stderr
     assert "it is running" in collected
     assert (ground.repo.path / "trees" / ground.adw_id / "half.txt").exists()
     ground.ok("resume", ground.adw_id)
