@@ -49,6 +49,7 @@ _ENV: Final[Mapping[Kind, Mapping[str, str]]] = {
 _CONTENDED: Final = re.compile(
     rb"Unable to create '[^'\n]*\.lock': File exists|could not lock config file"
 )
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s'\"]+@")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -142,7 +143,7 @@ def failure(args: Sequence[str], done: Outcome) -> GitError:
     if contended(done):
         fix = "another git holds that lock; if none is running, remove the file"
     return GitError(
-        command=shlex.join(args)[:_COMMAND_LIMIT],
+        command=without_credentials(shlex.join(args))[:_COMMAND_LIMIT],
         exit_code=done.exit_code,
         stderr=last_lines(done.stderr) or None,
         fix=fix,
@@ -150,10 +151,15 @@ def failure(args: Sequence[str], done: Outcome) -> GitError:
 
 
 def last_lines(stderr: bytes) -> str:
-    """The last lines of git's own text, safe to print on a terminal."""
+    """The last lines of git's own text, safe to print on a terminal, without credentials."""
     text = stderr.decode("utf-8", "replace").replace("\r", "\n")
     kept = [line for line in text.splitlines() if line.strip()][-_STDERR_LINES:]
-    return "\n".join(_CONTROL.sub("?", line) for line in kept)
+    return without_credentials("\n".join(_CONTROL.sub("?", line) for line in kept))
+
+
+def without_credentials(text: str) -> str:
+    """A text without what stands before the `@` of a URL."""
+    return _CREDENTIALS.sub("", text)
 
 
 def on_one_line(path: str) -> str:

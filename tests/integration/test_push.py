@@ -186,6 +186,22 @@ def test_F52_a_network_that_fails_is_named_and_tried_again(
         assert remote.url in log(ground, "push-1") or "hung up" in log(ground, "push-1")
 
 
+def test_what_had_begun_and_cannot_be_looked_up_is_held_until_the_remote_answers(
+    tmp_path: Path, remote: GitRemote, grounds: list[Ground]
+) -> None:
+    """Look, push, look again: then the remote is gone for as long as a resume looks."""
+    ground = make(tmp_path, remote, grounds)
+    remote.again(["lost"], ["ok", "ok", *["cut"] * 4])
+    assert ground.adw("run", "w", "47").exit_code == 1
+
+    done = ground.adw("resume", ground.adw_id)
+
+    assert done.exit_code == 6, done.told()
+    assert ground.entries()[-1] == ("push", 2, False, "effect_unknown")
+    ground.ok("resume", ground.adw_id)
+    assert_pushed_once(ground, remote)
+
+
 def test_F51_a_remote_that_asks_for_patience_burns_no_attempt(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -283,6 +299,23 @@ def test_case_C8_a_branch_that_is_gone_here_is_made_again_from_the_remote(
 
     assert ground.repo.git("rev-parse", name) == sha
     assert ground.ran("build") == ["build-1"]
+    assert_pushed_once(ground, remote)
+
+
+def test_a_remote_that_is_not_there_is_named_before_anything_begins(
+    tmp_path: Path, remote: GitRemote, grounds: list[Ground]
+) -> None:
+    ground = make(tmp_path, remote, grounds)
+    ground.repo.git("remote", "remove", "origin")
+
+    assert ground.adw("run", "w", "47").exit_code == 1
+
+    assert log(ground, "push-1").startswith(
+        "error: there is no remote `origin`\n  hint: git remote add origin URL, or "
+    )
+    assert not list((ground.run_dir / "effects").glob("*.json"))
+    ground.repo.git("remote", "add", "origin", remote.url)
+    ground.ok("resume", ground.adw_id)
     assert_pushed_once(ground, remote)
 
 

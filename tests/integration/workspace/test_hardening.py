@@ -167,3 +167,5 @@ def test_an_old_or_missing_git_is_told(
 
 def test_control_characters_of_git_do_not_reach_the_terminal() -> None:
     assert git.last_lines(b"a\x1b[31mred\x07\r\nb\x9b\xff\n\n") == "a?[31mred?\nb\ufffd\ufffd"
+    url = b"fatal: unable to access 'https://me:p%40ss@h.example/a@b/': no"
+    assert git.last_lines(url) == "fatal: unable to access 'https://h.example/a@b/': no"
