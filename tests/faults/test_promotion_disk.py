@@ -28,7 +28,7 @@ from tests.faults.test_promotion_syscalls import Baseline
 from tests.support.ground import Ground, phase
 
 DERIVED: Final = ("artifacts/manifest.json", "RESPONSE.md", "state/latest.json")
-PARTS: Final = 3
+PARTS: Final = 6
 _ERRORS: Final = {
     "write": "ENOSPC",
     "mkdir": "ENOSPC",

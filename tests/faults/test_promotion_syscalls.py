@@ -18,7 +18,7 @@ from tests.support.ground import Ground
 
 SEED: Final = 20261130
 SAMPLE: Final = 1
-PARTS: Final = 4
+PARTS: Final = 8
 _DRIFT: Final = 8
 """As in test_syscalls: so many calls of a name fewer than the baseline a run may make."""
 
