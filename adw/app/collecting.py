@@ -13,7 +13,7 @@ from typing import Final
 
 from adw import clock
 from adw.app import bringing_back, reading, removing_runs
-from adw.app.places import Places
+from adw.app.places import Places, names_in
 from adw.app.removing_runs import FAILED, KEPT, REMOVE, REMOVED, Options, Part, Removal
 from adw.errors import AdwError, BusyError
 from adw.store import files, runs
@@ -121,7 +121,7 @@ def _others(places: Places, *, dry_run: bool) -> Iterator[Part]:
     trees = places.trees_dir
     known = {*runs.list_ids(places.agents_dir), *bringing_back.copied(places)}
     for folder in (trees, places.agents_dir):
-        for name in _names(folder):
+        for name in names_in(folder):
             path = os.path.join(folder, name)
             if name.startswith(removing.ASIDE) and name.removeprefix(removing.ASIDE) not in known:
                 yield _leftover(path, dry_run=dry_run)
@@ -146,10 +146,3 @@ def _leftover(path: str, *, dry_run: bool) -> Part:
     if why:
         return Part("leftover", path, FAILED, why, "mend that, then: adw gc")
     return Part("leftover", path, REMOVED, reason)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

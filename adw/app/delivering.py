@@ -5,13 +5,13 @@ nowhere else. The manifest and the run's own copies are what counts: this folder
 them whenever a sitting ends, and what goes wrong here is told and fails nothing.
 """
 
-import contextlib
 import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from adw.app.places import names_in
 from adw.store import files
 
 _PIECE: Final = 1 << 20  # bytes
@@ -101,13 +101,13 @@ def _pieces(path: str, sha256: str) -> Iterator[bytes]:
 
 def _remove_others(target: str, manifest: Mapping[str, Mapping[str, Any]]) -> None:
     """Remove names, and files of a name, that the manifest has not."""
-    for name in _names(target):
+    for name in names_in(target):
         path = os.path.join(target, name)
         if name not in manifest:
             _remove(path)
             continue
         kept = os.path.basename(manifest[name]["path"] or "")
-        for other in [] if os.path.islink(path) else _names(path):
+        for other in [] if os.path.islink(path) else names_in(path):
             if other != kept:
                 _remove(os.path.join(path, other))
 
@@ -117,9 +117,3 @@ def _remove(path: str) -> None:
         files.remove_tree(path)
     else:
         files.unlink(path)
-
-
-def _names(folder: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(folder)
-    return []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from adw.app import promoting, reading, showing
-from adw.app.places import Places, refuse_inside
+from adw.app.places import Places, names_in, refuse_inside
 from adw.errors import AdwError
 from adw.ids import child_id
 from adw.store import attempts, files, runs
@@ -211,22 +211,15 @@ def _strays(run_dir: str) -> Iterator[Difference]:
     done = {
         child_id(phase, attempt) for phase, attempt, success in reading.outcomes(run_dir) if success
     }
-    for name in _names(folder):
+    for name in names_in(folder):
         path = os.path.join(folder, name)
         if name == "manifest.json" or (name.startswith(".") and name.endswith(".tmp")):
             continue
         own = os.path.isdir(path) and not os.path.islink(path)
-        children = _names(path) if own else []
+        children = names_in(path) if own else []
         for child in children:
             if child not in done:
                 detail = "a copy that no attempt which succeeded has handed over"
                 yield Difference("leftover", os.path.join(path, child), detail, _hint(run_dir))
         if not children:
             yield Difference("leftover", path, "a file that is no copy", "it can be removed")
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from adw.app import copying_state, derived, effecting, reading
 from adw.app.bringing_back import copied, gone
-from adw.app.places import Places
+from adw.app.places import Places, names_in
 from adw.app.restoring import last_good
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
 from adw.store import attempts, files, requests, runs
@@ -100,7 +100,7 @@ def _capabilities() -> dict[str, bool]:
 
 
 def _around_runs(places: Places) -> Iterator[Finding]:
-    for name in _names(places.agents_dir):
+    for name in names_in(places.agents_dir):
         path = os.path.join(places.agents_dir, name)
         half_made = name.startswith(".new-")
         if half_made and not files.locked(os.path.join(path, runs.LOCK)):
@@ -109,7 +109,7 @@ def _around_runs(places: Places) -> Iterator[Finding]:
         if name.endswith(".tmp"):
             yield _stale(None, path)
     known = set(copied(places))
-    for name in _names(places.trees_dir):
+    for name in names_in(places.trees_dir):
         path = os.path.join(places.trees_dir, name)
         if name.startswith(ASIDE):
             detail, hint = "what a removal that was cut short left", "adw gc removes it"
@@ -139,13 +139,6 @@ def _without_tree(places: Places, name: str) -> Iterator[Finding]:
         yield Finding("worktree", name, places.worktree(name), detail, hint)
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
 def _stale(adw_id: str | None, path: str) -> Finding:
     hint = f"adw resume {adw_id} removes it" if adw_id else "it can be removed"
     return Finding("leftover", adw_id, path, "a temporary file of a killed adw", hint)
@@ -164,7 +157,7 @@ def _in_run(places: Places, run_dir: str) -> Iterator[Finding]:
         yield Finding(each.kind, adw_id, each.path, each.detail, each.hint)
     held = runs.held(run_dir)
     for folder in (run_dir, *(os.path.join(run_dir, name) for name in runs.DIRS)):
-        for name in _names(folder):
+        for name in names_in(folder):
             path = os.path.join(folder, name)
             if name.startswith(_EVIDENCE):
                 yield Finding("evidence", adw_id, path, "bytes that were set aside")
@@ -246,7 +239,7 @@ def _requests(run_dir: str) -> Iterator[Finding]:
     good: set[str] = set()
     with contextlib.suppress(OSError):
         good = {request.name for request in requests.pending(run_dir)}
-    for name in _names(folder):
+    for name in names_in(folder):
         path = os.path.join(folder, name)
         if not name.endswith(".json") or name.startswith("."):
             continue

@@ -9,8 +9,7 @@ from glob import escape
 from adw.app.environment import Identity, body_environment
 from adw.app.keeping import Ground
 from adw.app.packets import Brief, child_task
-from adw.app.promoting import filled as with_outputs
-from adw.app.promoting import inputs_json, owed
+from adw.app.promoting import inputs_json, owed, with_outputs
 from adw.app.verdicts import BUILTIN_ENSURE
 from adw.core.decide import Start
 from adw.core.graph import Phase

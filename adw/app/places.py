@@ -155,3 +155,11 @@ def issue_facts(issue: Any) -> dict[str, Any]:
         "labels": list(issue.labels),
         "issue_class": issue.issue_class,
     }
+
+
+def names_in(folder: str) -> list[str]:
+    """What lies in a folder, sorted; nothing where it is missing or cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

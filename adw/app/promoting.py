@@ -387,7 +387,7 @@ def verdict_line(verdict: "Verdict", found: Promotion | None) -> dict[str, Any]:
     }
 
 
-def filled(phase: Phase, fill: Any) -> Phase:
+def with_outputs(phase: Phase, fill: Any) -> Phase:
     """The phase with the paths of its outputs filled."""
     if not phase.outputs:
         return phase

@@ -88,7 +88,7 @@ def _phases(found: Mapping[str, Any]) -> Iterator[str]:
                     _outcome(each),
                 )
             )
-    yield from columns(("PHASE", "STATUS", "TRY", "STARTED", "TOOK", "COMMIT", "OUTCOME"), rows)
+    yield from columns(("PHASE", "STATUS", "ATTEMPT", "STARTED", "TOOK", "COMMIT", "OUTCOME"), rows)
 
 
 def _outcome(attempt: Mapping[str, Any]) -> str:

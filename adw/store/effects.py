@@ -309,11 +309,7 @@ def write_settled(path: str, record: dict[str, Any], state: str) -> dict[str, An
 
 def _save(path: str, record: dict[str, Any]) -> None:
     with _writing(path):
-        _write(path, record)
-
-
-def _write(path: str, record: dict[str, Any]) -> None:
-    files.replace(path, json_bytes(record, indent=1) + b"\n")
+        files.replace(path, json_bytes(record, indent=1) + b"\n")
 
 
 @contextmanager

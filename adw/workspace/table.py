@@ -8,12 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
-Branch = Literal["absent", "remote", "free", "elsewhere"]
-"""`remote`: only a remote has it; `elsewhere`: checked out in another worktree."""
-Registered = Literal["no", "whole", "half", "elsewhere"]
-Place = Literal["absent", "ours", "other"]
-"""An empty directory counts as absent."""
-Head = Literal["branch", "other", "detached"]
 Act = Literal["create", "fetch", "attach", "recreate", "reuse", "clear", "refuse"]
 
 ANY: Final = "any"
@@ -21,11 +15,14 @@ ANY: Final = "any"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is found."""
+    """What is found; each is one of `VALUES`."""
 
     branch: str = ANY
+    """`remote`: only a remote has it; `elsewhere`: checked out in another worktree."""
     registered: str = ANY
+    """`elsewhere`: the name is that of a worktree at another path."""
     directory: str = ANY
+    """An empty one counts as absent."""
     head: str = ANY
     """Of a directory that is ours."""
     tree: str = ANY

@@ -59,11 +59,11 @@ def test_the_whole_run_stands_on_one_page_and_ends_with_one_action(
         f"  updated   {updated}\n"
         "\n"
         "Phases\n"
-        "  PHASE   STATUS   TRY  STARTED               TOOK   COMMIT        OUTCOME\n"
-        "  plan    done     1    2026-01-02T03:00:01Z  1.5 s  012345678901  done, left plan\n"
-        "  test             1    2026-01-02T03:00:01Z  1.5 s  012345678901  exit: exit code 3\n"
-        "  test    failed   2    2026-01-02T03:00:02Z  1.5 s  012345678901  exit: exit code 3\n"
-        "  commit  pending  -    -                     -      -\n"
+        "  PHASE   STATUS   ATTEMPT  STARTED               TOOK   COMMIT        OUTCOME\n"
+        "  plan    done     1        2026-01-02T03:00:01Z  1.5 s  012345678901  done, left plan\n"
+        "  test             1        2026-01-02T03:00:01Z  1.5 s  012345678901  exit: exit code 3\n"
+        "  test    failed   2        2026-01-02T03:00:02Z  1.5 s  012345678901  exit: exit code 3\n"
+        "  commit  pending  -        -                     -      -\n"
         "\n"
         "Said and used\n"
         "  plan-1: planned it; input_tokens 7, cost_usd 0.25\n"
@@ -229,7 +229,7 @@ def test_a_run_written_elsewhere_is_shown_with_what_it_says(repo: Repo) -> None:
     said = call(repo, "show", ID)
 
     assert (said.code, said.err) == (0, "")
-    assert "\n  plan   failed  1    -        -     -       exit\n" in said.out
+    assert "\n  plan   failed  1        -        -     -       exit\n" in said.out
 
 
 def test_J_1_attempts_of_the_workflow_before_this_one_are_listed_too(repo: Repo) -> None:
