@@ -16,7 +16,7 @@ from typing import Final, Self
 from adw.errors import GitError, UsageError
 from adw.phases.api import Context
 from adw.store.effects import NotDone
-from adw.workspace.git import Outcome, ask_git, last_lines
+from adw.workspace.git import Outcome, ask_git, last_lines, without_credentials
 
 LOOK_LIMIT_S: Final = 60.0  # for a whole look-up, whatever the remote does
 STALL_S: Final = 300  # without a byte; a push as a whole is limited by the phase's `timeout`
@@ -27,7 +27,6 @@ _NO_SUCH_REMOTE: Final = 2  # as git's own exit code
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?\Z")
 _LOOPBACK: Final = re.compile(r"(127\.0\.0\.1|localhost)(:|\Z)")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
-_CREDENTIALS: Final = re.compile(r"(?<=://)[^/@\s'\"]+@")
 _BUSY: Final = re.compile(r"returned error: (429|503)\b")
 
 
@@ -127,7 +126,7 @@ class Remote:
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         refused = [line for line in lines if line.startswith("!\t") and "rejected]" in line]
         if refused:
-            told = cleaned(refused[0].partition("\t")[2].replace("\t", " "))
+            told = without_credentials(refused[0].partition("\t")[2].replace("\t", " "))
             raise Refused(f"`{self.name}` refused the push: {told}\n{words(done)}".rstrip())
         return done
 
@@ -154,14 +153,9 @@ def busy(text: str) -> bool:
     return _BUSY.search(text) is not None
 
 
-def cleaned(text: str) -> str:
-    """A text without what stands before the `@` of a URL."""
-    return _CREDENTIALS.sub("", text)
-
-
 def words(done: Outcome) -> str:
     """What git said of a failure."""
-    return cleaned(last_lines(done.stderr)) or f"git ended with exit code {done.exit_code}"
+    return last_lines(done.stderr) or f"git ended with exit code {done.exit_code}"
 
 
 def _nameless(user: str, token: str) -> int:

@@ -313,23 +313,6 @@ def test_a_remote_that_is_not_there_is_named_before_anything_begins(
     assert log(ground, "push-1").startswith(
         "error: there is no remote `origin`\n  hint: git remote add origin URL, or "
     )
-    assert not list((ground.run_dir / "effects").glob("*.json"))
-    ground.repo.git("remote", "add", "origin", remote.url)
-    ground.ok("resume", ground.adw_id)
-    assert_pushed_once(ground, remote)
-
-
-def test_a_remote_that_is_not_there_is_named_before_anything_begins(
-    tmp_path: Path, remote: GitRemote, grounds: list[Ground]
-) -> None:
-    ground = make(tmp_path, remote, grounds)
-    ground.repo.git("remote", "remove", "origin")
-
-    assert ground.adw("run", "w", "47").exit_code == 1
-
-    assert log(ground, "push-1").startswith(
-        "error: there is no remote `origin`\n  hint: git remote add origin URL, or "
-    )
     assert len(list((ground.run_dir / "effects").glob("*.json"))) == 1, "that of the commit"
     ground.repo.git("remote", "add", "origin", remote.url)
     ground.ok("resume", ground.adw_id)
