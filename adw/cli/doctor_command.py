@@ -104,7 +104,7 @@ def _bring_back(places: Any, adw_id: str, nursery: Any, *, as_json: bool) -> int
     if as_json:
         print_json({"schema_version": 1, **_as_json(done)})
     else:
-        show(_brought_back(done))
+        show(_brought_back(places, done))
     return 0
 
 
@@ -124,7 +124,7 @@ def _restore_all(places: Any, nursery: Any, *, as_json: bool) -> int:
     if as_json:
         print_json({"schema_version": 1, "runs": [_as_json(each) for each in done]})
     else:
-        lines = [line for each in done for line in _brought_back(each)]
+        lines = [line for each in done for line in _brought_back(places, each)]
         show(lines or ["no run is gone that a copy tells of"])
     return code
 
@@ -134,11 +134,14 @@ def _as_json(done: Any) -> dict[str, Any]:
     return {"adw_id": done.adw_id, **more}
 
 
-def _brought_back(done: Any) -> list[str]:
+def _brought_back(places: Any, done: Any) -> list[str]:
+    from adw.app import reading
+
+    view = reading.status(places.run_dir(done.adw_id))
     return [
         f"brought back run {done.adw_id} with {done.entries} entries",
         *[f"  lost: {line}" for line in done.lost],
-        f"  next: adw resume {done.adw_id}",
+        f"  next: {view['next_action']}",
     ]
 
 

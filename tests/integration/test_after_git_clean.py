@@ -69,6 +69,18 @@ def test_the_run_is_brought_back_and_repeats_only_what_was_not_done(ground: Grou
     finish(ground, adw_id)
 
 
+def test_a_run_that_was_over_has_nothing_to_go_on_with(ground: Ground) -> None:
+    (ground.base / "well").touch()
+    ground.ok("run", "w", "47")
+    before = ground.status(ground.adw_id)["next_action"]
+    clean(ground)
+
+    said = ground.ok("doctor", "--restore", "--all").stdout
+
+    assert before.startswith("git log -p ")
+    assert said.endswith(f"\n  next: {before}\n")
+
+
 def test_a_worktree_that_went_too_is_made_again_on_its_branch(ground: Ground) -> None:
     assert ground.adw("run", "w", "47").exit_code == 1
     adw_id = ground.adw_id
