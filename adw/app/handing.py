@@ -216,7 +216,18 @@ def _base(session: "Session", found: Input) -> str:
 
 
 def add_to_task(session: "Session", request: str, phase: str, text: str, *, told: bool) -> None:
-    """Take a clarification up; see `Session.add_to_task`."""
+    """Take a person's clarification into every later packet of a phase, and the living one.
+
+    Args:
+        session: The open run.
+        request: Name of the request; the same one again changes nothing.
+        phase: Its name.
+        text: Of the clarification.
+        told: The history has it already.
+
+    Raises:
+        StoreError: The living attempt's TASK.md could not be replaced.
+    """
     known = session.addenda.setdefault(phase, [])
     if request not in dict(known):
         known.append((request, text))

@@ -364,22 +364,6 @@ class Session:
         if report:
             self._responses[child] = report
 
-    # --- clarifications ------------------------------------------------------------------
-
-    def add_to_task(self, request: str, phase: str, text: str, *, told: bool) -> None:
-        """Take a person's clarification into every later packet of a phase, and the living one.
-
-        Args:
-            request: Name of the request; the same one again changes nothing.
-            phase: Its name.
-            text: Of the clarification.
-            told: The history has it already.
-
-        Raises:
-            StoreError: The living attempt's TASK.md could not be replaced.
-        """
-        handing.add_to_task(self, request, phase, text, told=told)
-
     def packet_written(self, phase: str, child: str, digest: str, cause: str) -> None:
         """Tell that a TASK.md was written, or written again."""
         slots = {"packet": f"children/{child}", "task_sha256": digest, "cause": cause}

@@ -101,8 +101,10 @@ class Wishes:
         elif request.kind == "task_add":
             phase, text = request.fields.get("phase"), request.fields.get("text")
             if phase in session.graph.phases and isinstance(text, str):
+                from adw.app.handing import add_to_task
+
                 told = request.name in self._told
-                session.add_to_task(request.name, str(phase), text, told=told)
+                add_to_task(session, request.name, str(phase), text, told=told)
 
     def tell_applied(self, session: "Session") -> None:
         """Add the events of requests whose act the state shows now; called after a commit."""
