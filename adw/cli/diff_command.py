@@ -19,6 +19,7 @@ def command(adw_id: str, attempt: str | None, *, stat: bool, as_json: bool) -> i
 
     PHASE is its latest attempt, PHASE-N that one.
     Untracked files are in it, ignored ones are not. It can be applied with `git apply`.
+    A phase with `writes: false` is taken to have changed nothing.
     """
     from adw.app import rewinding
 
