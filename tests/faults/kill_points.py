@@ -64,6 +64,8 @@ class Killing:
     point: Point | None = None
     error: str | None = None
     """Name of an errno that the call ends with; None: the process is killed before it."""
+    calls: Sequence[str] = CHANGING
+    """Names of the calls that are looked at for points."""
 
     def run(self, *words: str) -> Done:
         """Run `adw …`; what became of it."""
@@ -106,7 +108,7 @@ class Killing:
 
     def _what(self) -> list[str]:
         if self.point is None:
-            return ["-e", f"trace={','.join(CHANGING)}"]
+            return ["-e", f"trace={','.join(self.calls)}"]
         call, k = self.point.call, self.point.k
         what = f"error={self.error}" if self.error else "signal=KILL"
         return ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={k}"]

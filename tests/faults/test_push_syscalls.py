@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-from tests.faults.kill_points import Killing, Point, needs_strace
+from tests.faults.kill_points import CHANGING, Killing, Point, needs_strace
 from tests.support.git_http import TOKEN, GitRemote, git_remote
 from tests.support.ground import Done, Ground, phase
 
@@ -129,7 +129,7 @@ class Stand:
 
 def _killing(ground: Ground, process: str, point: Point | None = None) -> Killing:
     kind = PhaseKilling if process == "push" else Killing
-    return kind(ground, process, point)
+    return kind(ground, process, point, calls=(*CHANGING, "connect", "recvfrom"))
 
 
 @pytest.fixture(scope="module")
