@@ -206,7 +206,7 @@ def _late(path: str, record: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("_look", _blind), ("_write", _late), ("_unknown", _blind)]
+    ("name", "value"), [("_look", _blind), ("_save", _late), ("_unknown", _blind)]
 )
 def test_the_sweep_sees_a_planted_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object

@@ -71,5 +71,6 @@ def test_an_orphan_is_found_by_the_directory_in_its_environment(
 
     told = leftovers.end_processes(os.getpid(), str(tmp_path.parent))
 
-    # seen before or after setsid(1) has become cat(1)
-    assert [line.partition(": ")[2].removeprefix("setsid ") for line in told] == [f"cat {fifo}"]
+    # seen while it is still the shell's copy, setsid(1), or cat(1) already
+    assert len(told) == 1
+    assert f"cat {fifo}" in told[0]
