@@ -9,6 +9,7 @@ does not execute it.
 """
 
 import os
+import random
 import re
 import select
 import shutil
@@ -47,6 +48,22 @@ class Point(NamedTuple):
     k: int
     text: str = ""
     """The call as strace showed it, shortened."""
+
+
+SEED: Final = int(os.environ.get("ADW_SEED", "20261130"))
+"""Of every sample of points."""
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """All points with ADW_SWEEPS=whole, else a sample of so many of them, in their order.
+
+    A whole sweep of a longer run takes tens of minutes; the checks of each change try a sample.
+    """
+    if os.environ.get("ADW_SWEEPS") == "whole" or len(points) <= most:
+        return list(points)
+    print(f"seed {SEED}: {most} of {len(points)} points; ADW_SWEEPS=whole tries all")
+    chosen = random.Random(SEED).sample(range(len(points)), most)
+    return [points[number] for number in sorted(chosen)]
 
 
 def needs_strace() -> None:

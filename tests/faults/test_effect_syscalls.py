@@ -17,10 +17,16 @@ import pytest
 
 from adw.store import effects
 from adw.store.effects import Effect
-from tests.faults.kill_points import CHANGING, Point, needs_strace, points_of
+from tests.faults.kill_points import (
+    CHANGING,
+    SEED,
+    Point,
+    needs_strace,
+    points_of,
+    thinned,
+)
 from tests.support.fake_remote import Remote, serving
 
-SEED: Final = 20261130
 CALLS: Final = (*CHANGING, "connect", "recvfrom", "wait4")
 PROGRAM: Final = str(Path(__file__).with_name("effect_phase.py"))
 POST: Final = ("sh", "-c", 'echo "$ADW_ID/$ADW_PHASE/$ADW_ROUND" >> "$OUTSIDE"')
@@ -174,8 +180,8 @@ def api(base: Path, remote: Remote, mode: str, *, blind: bool, sample: int | Non
     """The sweep of the Python API."""
     remote.again([mode])
     points = _points(by_api(base / "baseline", remote, blind=blind))
-    if sample is not None:
-        points = random.Random(SEED).sample(points, sample)
+    chance = random.Random(SEED)
+    points = thinned(points, 24) if sample is None else chance.sample(points, sample)
 
     def make(path: Path) -> Phase:
         remote.again([mode])

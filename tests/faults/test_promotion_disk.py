@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import pytest
 
 from tests.faults.conftest import MakeGround
-from tests.faults.kill_points import Killing, Point
+from tests.faults.kill_points import Killing, Point, thinned
 from tests.faults.promotions import (
     PHASES,
     assert_settled,
@@ -56,7 +56,7 @@ def writes(baseline: Baseline) -> list[Point]:
 @pytest.mark.timeout(1100)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_FS_16_an_error_at_each_write(part: int, baseline: Baseline, tmp_path: Path) -> None:
-    sweep(tmp_path, writes(baseline)[part::PARTS], baseline.end)
+    sweep(tmp_path, thinned(writes(baseline)[part::PARTS], 5), baseline.end)
 
 
 def sweep(base: Path, points: list[Point], undisturbed: dict[str, Any]) -> None:
