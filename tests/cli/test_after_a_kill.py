@@ -27,6 +27,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.end()
 
 
+@pytest.mark.sweep
 def test_case_B3_status_says_interrupted_and_resume_needs_no_unlock(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     body = ground.pid()
@@ -47,6 +48,7 @@ def test_case_B3_status_says_interrupted_and_resume_needs_no_unlock(ground: Grou
     assert [ground.ran(name) for name in "abc"] == [["a-1"], ["b-1"], ["c-1"]]
 
 
+@pytest.mark.sweep
 def test_case_B21_after_a_resume_done_phases_show_their_first_attempt(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.pid()

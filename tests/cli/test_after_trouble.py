@@ -55,6 +55,7 @@ def test_a_lost_attempt_is_not_called_adopted(ground: Ground) -> None:
     assert ground.events("child_adopted") == []
 
 
+@pytest.mark.sweep
 def test_a_paused_run_says_so_and_is_left_alone_by_all(ground: Ground) -> None:
     process = ground.start("run", "w", "47")
     ground.await_line("a-1", "body")
@@ -70,6 +71,7 @@ def test_a_paused_run_says_so_and_is_left_alone_by_all(ground: Ground) -> None:
     assert ground.entries() == [("a", 1, True, None)]
 
 
+@pytest.mark.sweep
 def test_a_new_run_of_the_issue_tells_of_the_interrupted_one(ground: Ground) -> None:
     _killed(ground)
     ground.go()

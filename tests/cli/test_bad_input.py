@@ -139,6 +139,7 @@ def test_a_faulty_workflow_is_refused_at_its_place(
     assert _written(adw) == []
 
 
+@pytest.mark.sweep
 def test_case_K1_a_second_run_of_a_live_issue_names_the_first(adw: Adw) -> None:
     adw.workflow("slow", "name: slow\nphases:\n  a: {run: [sleep, '60']}\n")
     adw.repo.commit("slow")

@@ -19,6 +19,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.end()
 
 
+@pytest.mark.sweep
 def test_a_running_run_is_cancelled_and_its_processes_are_gone(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     body = ground.pid()
@@ -33,6 +34,7 @@ def test_a_running_run_is_cancelled_and_its_processes_are_gone(ground: Ground) -
     assert ground.status(ground.adw_id)["status"] == "cancelled"
 
 
+@pytest.mark.sweep
 def test_a_run_whose_orchestrator_is_dead_is_cancelled_by_the_asker(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     body = ground.pid()

@@ -44,6 +44,7 @@ def changed(adw: Adw, *args: str) -> str:
     return "\n".join(line for line in out.splitlines() if line[:1] in "+-" and line[:2] != "++")
 
 
+@pytest.mark.sweep
 def test_each_attempt_has_its_own_difference(adw: Adw) -> None:
     out = adw.run("diff", "@47", "plan").ok().stdout
     assert [line for line in out.splitlines() if "index" not in line] == [
@@ -119,6 +120,7 @@ def test_a_program_that_the_repository_names_is_not_run(adw: Adw, tmp_path: Path
     adw.repo.git("-C", str(tree), "checkout", "--quiet", "work.txt")
 
 
+@pytest.mark.sweep
 def test_a_phase_that_only_reads_changed_nothing(tmp_path: Path) -> None:
     adw = Adw(tmp_path, files=TOOLS).workflow(
         "w",

@@ -123,6 +123,7 @@ def content(run_dir: Path) -> dict[str, Any]:
     return found | {"state/latest.json": view}
 
 
+@pytest.mark.sweep
 def test_case_B27_FS_17_all_that_is_derived_is_made_again_equal(ground: Ground) -> None:
     ground.go()
     assert ground.adw("run", "w", "47").exit_code == 1
@@ -151,6 +152,7 @@ def test_case_B27_FS_17_all_that_is_derived_is_made_again_equal(ground: Ground) 
     )
 
 
+@pytest.mark.sweep
 def test_case_B27_a_run_is_resumed_by_its_id_from_its_truth_alone(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.await_line("b-1", "body")
@@ -214,6 +216,7 @@ def test_a_lying_view_is_not_believed_by_a_rebuild(ground: Ground) -> None:
     assert content(ground.run_dir) == before
 
 
+@pytest.mark.sweep
 def test_a_paused_run_stays_paused(tmp_path: Path) -> None:
     ground = Ground(tmp_path / "p", {"b": phase(WAIT), "c": phase("true", needs=["b"])})
     try:

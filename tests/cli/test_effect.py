@@ -72,6 +72,7 @@ def test_words_of_the_command_are_no_options_of_adw(phase: Adw) -> None:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("probe", "code", "out", "err", "done"),
     [

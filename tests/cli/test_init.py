@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.handmade import call
 from tests.support.adw import Adw
 from tests.support.repo import make_repo
@@ -10,6 +12,7 @@ WROTE = "wrote  adw.yaml\nwrote  workflows/example.yaml\nwrote  issues/1.md\n"
 NEXT = "next: adw run example 1\n"
 
 
+@pytest.mark.sweep
 def test_what_it_writes_is_valid_and_runs(tmp_path: Path) -> None:
     adw = Adw(tmp_path)
 

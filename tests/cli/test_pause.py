@@ -17,6 +17,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.end()
 
 
+@pytest.mark.sweep
 def test_what_runs_ends_and_nothing_new_starts(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.await_line("a-1", "body")

@@ -56,6 +56,7 @@ def refs(adw: Adw) -> dict[str, str]:
     return dict(line.split() for line in names.splitlines())
 
 
+@pytest.mark.sweep
 def test_tree_and_branch_go_back_and_the_phase_starts_again(adw: Adw) -> None:
     (tree(adw) / "mine").write_text("mine\n")
     (tree(adw) / "x.log").write_text("ignored\n")
@@ -97,6 +98,7 @@ the worktree of run <id> is as it was before build-1
     ]
 
 
+@pytest.mark.sweep
 def test_rewound_twice_it_keeps_both_and_diff_still_tells_what_attempts_left(adw: Adw) -> None:
     before = {name: adw.run("diff", "@47", name).ok().raw_stdout for name in ("plan", "build")}
     adw.run("rewind", "@47", "build-1").ok()
@@ -146,6 +148,7 @@ def test_an_unknown_attempt_is_refused(standing: Adw) -> None:
     ).fails(2)
 
 
+@pytest.mark.sweep
 def test_from_inside_a_phase_it_is_refused(standing: Adw) -> None:
     name = run_dir(standing).name
     inside = Adw(standing.base, _repo=standing.repo)
@@ -171,6 +174,7 @@ def looked_at(adw: Adw) -> Adw:
     return adw
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("attempt", "work", "plan"),
     [("again", "0\nbuild\n", True), ("check", "0\nbuild\n", False), ("look", "0\n", False)],
@@ -189,6 +193,7 @@ def test_a_phase_that_only_reads_finds_what_those_before_it_left(
     assert (there / "plan.txt").exists()
 
 
+@pytest.mark.sweep
 def test_before_a_phase_that_only_reads_after_an_earlier_rewind(looked_at: Adw) -> None:
     looked_at.run("rewind", "0123abcd", "build").ok()
     looked_at.run("rewind", "0123abcd", "check").ok()

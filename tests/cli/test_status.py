@@ -281,6 +281,7 @@ def test_version_imports_neither_click_nor_anything_heavy(repo: Repo) -> None:
     assert not modules(repo, "--version") & (HEAVY | {"click", "pydantic", "pydantic_core"})
 
 
+@pytest.mark.sweep
 def test_reading_commands_import_nothing_heavy_on_the_usual_path(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     repo.write({"adw.yaml": "# agents_dir: elsewhere\nports: none\n"})

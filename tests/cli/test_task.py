@@ -156,6 +156,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.end()
 
 
+@pytest.mark.sweep
 def test_FS_7_what_is_added_reaches_the_attempt_that_runs_and_is_one_event(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.await_line("b-1", "body")
@@ -188,6 +189,7 @@ def test_FS_7_what_is_added_reaches_the_attempt_that_runs_and_is_one_event(groun
     assert requests.names(str(ground.run_dir)) == []
 
 
+@pytest.mark.sweep
 def test_FS_7_where_nobody_drives_the_run_the_asker_adds_it(ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.await_line("b-1", "body")
@@ -208,6 +210,7 @@ def test_FS_7_where_nobody_drives_the_run_the_asker_adds_it(ground: Ground) -> N
     assert len(ground.events("task_added")) == 1
 
 
+@pytest.mark.sweep
 def test_FS_7_an_asker_killed_before_it_was_applied_has_asked(ground: Ground) -> None:
     ground.go()
     assert ground.adw("run", "w", "47").exit_code == 1, "its task says nothing of the flag"

@@ -53,6 +53,7 @@ def ended() -> Iterator[list[Ground]]:
         ground.end()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("serve", "without"),
     [(SERVE, ""), (CLEAN, "cgroup")],

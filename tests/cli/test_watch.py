@@ -20,6 +20,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.end()
 
 
+@pytest.mark.sweep
 def test_it_follows_a_run_of_another_process_to_its_end(tmp_path: Path, ground: Ground) -> None:
     run = ground.start("run", "w", "47")
     ground.await_line("a-1", "body")

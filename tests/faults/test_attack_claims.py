@@ -17,6 +17,7 @@ HOSTILE: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_result_is_a_failed_attempt(make_ground: MakeGround, name: str) -> None:
     """H32, H34: one line in the history, exit 1, and a resume that ends."""

@@ -16,6 +16,7 @@ from tests.support.wait import until
 # --- links in place of folders: nothing outside is swept or written -----------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("folder", swept(["artifacts", "children"], "artifacts"))
 def test_a_link_in_place_of_a_folder_stops_the_run_and_harms_nothing_outside(
     make_ground: MakeGround, tmp_path: Path, folder: str
@@ -128,6 +129,7 @@ def _changed(ground: Ground, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "text",
     swept(
@@ -152,6 +154,7 @@ ATTEMPT: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "change",
     swept(
@@ -183,6 +186,7 @@ def test_a_changed_view_whose_digest_fits_is_not_believed(
 ESCAPE = ('"path": "artifacts/x/plan-1/x.md"', '"path": "../../../../../../etc/passwd"')
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("old", "new"),
     swept(
@@ -210,6 +214,7 @@ def test_a_verdict_line_that_leads_outside_hands_nothing_over(
     assert (failed.run_dir / "artifacts" / "manifest.json").read_bytes() == b"{}\n"
 
 
+@pytest.mark.sweep
 def test_copies_that_somebody_removed_are_told_and_the_run_goes_on(failed: Ground) -> None:
     """The phase that reads the output was refused: nobody had put it out, it was said."""
     shutil.rmtree(failed.run_dir / "artifacts")
@@ -379,6 +384,7 @@ AWAY = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", swept(AWAY, "a FIFO"))
 def test_a_clarification_for_a_phase_without_its_task_is_kept_for_later_attempts(
     make_ground: MakeGround, tmp_path: Path, name: str
@@ -438,6 +444,7 @@ def test_a_link_in_place_of_a_childs_folder_leads_no_report_outside(
 # --- one run after another ----------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_a_part_of_a_workflow_leaves_the_view_of_the_whole_complete(
     make_ground: MakeGround,
 ) -> None:
@@ -459,6 +466,7 @@ def test_a_part_of_a_workflow_leaves_the_view_of_the_whole_complete(
 # --- a history that is lost, and lines that a phase wrote itself ----------------------------
 
 
+@pytest.mark.sweep
 def test_a_lost_history_tells_all_promotions_again_not_the_latest_alone(
     make_ground: MakeGround,
 ) -> None:
@@ -510,6 +518,7 @@ def test_a_verdict_that_a_phase_writes_itself_hands_nothing_over(make_ground: Ma
 # --- a plan that is gone -------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_a_plan_that_is_gone_stops_only_who_reads_it(make_ground: MakeGround) -> None:
     """FS-5: not even the phase that makes the plan could start again."""
     make = 'mkdir -p specs; echo p > "specs/$ADW_ATTEMPT.md"'
@@ -536,6 +545,7 @@ def test_a_plan_that_is_gone_stops_only_who_reads_it(make_ground: MakeGround) ->
 # --- what comes next -----------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_a_missing_input_names_the_phase_that_makes_it(make_ground: MakeGround) -> None:
     """Another try of the phase that reads it fails in the same way."""
     ground = make_ground(
@@ -565,6 +575,7 @@ def test_a_run_that_waits_says_until_when(make_ground: MakeGround) -> None:
     assert f"\n- waits until: {until}\n" in (ground.run_dir / "RESPONSE.md").read_text()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", swept(["pause", "SIGTERM"], "pause"))
 def test_how_a_sitting_was_left_is_known_without_the_view(
     make_ground: MakeGround, how: str

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from adw.store import attempts
 from tests.faults.conftest import MakeGround
 from tests.support.ground import ADW, WAIT, phase
@@ -16,6 +18,7 @@ TIDY = (
 )
 
 
+@pytest.mark.sweep
 def test_a_cancelled_phase_keeps_its_grace(make_ground: MakeGround) -> None:
     ground = make_ground({"build": phase(TIDY)})
     ground.start("run", "w", "47")
@@ -27,6 +30,7 @@ def test_a_cancelled_phase_keeps_its_grace(make_ground: MakeGround) -> None:
     assert (ground.base / "tidied").exists()
 
 
+@pytest.mark.sweep
 def test_parallel_phases_keep_their_grace_when_one_ends_first(make_ground: MakeGround) -> None:
     ground = make_ground({"a": phase(TIDY, writes=False), "b": phase("sleep 60", writes=False)})
     data = (
@@ -59,6 +63,7 @@ def test_a_paused_run_can_still_be_interrupted(make_ground: MakeGround) -> None:
     assert ground.entries()[0][3] == "interrupted"
 
 
+@pytest.mark.sweep
 def test_an_interrupt_of_the_terminal_reaches_each_of_several_runs_once(
     make_ground: MakeGround,
 ) -> None:
@@ -94,6 +99,7 @@ def test_an_interrupt_of_the_terminal_reaches_each_of_several_runs_once(
         assert [e["reason"] for e in state["state"]["phase_history"]] == ["interrupted"]
 
 
+@pytest.mark.sweep
 def test_two_who_cancel_a_dead_run_at_once_both_succeed(make_ground: MakeGround) -> None:
     for _ in range(3):
         ground = make_ground({"build": phase(WAIT)})

@@ -9,6 +9,7 @@ from tests.faults.conftest import MakeGround
 from tests.support.ground import ADW, phase
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_a_failed_run_exits_1_though_nobody_reads_its_output(
     make_ground: MakeGround, words: tuple[str, ...]

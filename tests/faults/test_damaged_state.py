@@ -63,6 +63,7 @@ def assert_refused(
     assert list(listed.values()) == ["succeeded"]
 
 
+@pytest.mark.sweep
 def test_case_A3_a_state_truncated_at_each_length_is_refused(two_runs: Ground) -> None:
     state = victim(two_runs)
     whole = state.read_bytes()
@@ -124,6 +125,7 @@ ODD: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
 }
 
 
+@pytest.mark.sweep
 def test_case_A9_A10_F38_an_odd_state_is_refused_untouched(two_runs: Ground) -> None:
     state = victim(two_runs)
     whole = state.read_bytes()
@@ -147,6 +149,7 @@ def put_back(state: Path, data: bytes) -> None:
     state.write_bytes(data)
 
 
+@pytest.mark.sweep
 def test_another_users_state_is_refused(two_runs: Ground) -> None:
     if os.geteuid() != 0:
         pytest.skip("giving a file away needs root: another user's state was NOT tested")

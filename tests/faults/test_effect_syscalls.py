@@ -200,6 +200,7 @@ def test_every_system_call_of_adw_effect(tmp_path: Path, *, blind: bool) -> None
     sweep("adw effect", lambda path: by_command(path, blind=blind), points, tmp_path, blind=blind)
 
 
+@pytest.mark.sweep
 def test_some_system_calls(tmp_path: Path, remote: Remote) -> None:
     """A few of the sweeps above, the same ones each time."""
     needs_strace()

@@ -45,6 +45,7 @@ def unkilled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return end
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name",
     swept(

@@ -85,6 +85,7 @@ def exchanging(root: Path, outside: Path, how: str) -> Iterator[None]:
             program.kill()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", EXCHANGES)
 @pytest.mark.parametrize("pattern", swept(["specs/out", "spec?/o*"], "specs/out"))
 def test_case_H19_nothing_from_outside_is_ever_copied(
@@ -183,6 +184,7 @@ TRAPS: dict[str, tuple[str, dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.sweep
 def test_case_H18_a_run_full_of_traps_copies_nothing_and_tells_each(
     make_ground: MakeGround,
 ) -> None:
@@ -244,6 +246,7 @@ def test_case_H21_a_manifest_that_a_phase_wrote_is_not_believed(make_ground: Mak
         assert (ground.run_dir / found[name]["path"]).read_bytes() == content
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [b"caf\xe9.md", b"two\nlines $(id) `id`.md", b"x" * 252 + b".md"])
 def test_case_H34_an_output_of_any_name_is_handed_over_as_it_is(
     make_ground: MakeGround, name: bytes

@@ -36,6 +36,7 @@ MORE: dict[str, tuple[str, dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.sweep
 def test_case_H20_the_next_attempt_is_told_what_was_wrong_and_to_do_only_that(
     make_ground: MakeGround,
 ) -> None:
@@ -69,6 +70,7 @@ def test_case_H20_the_next_attempt_is_told_what_was_wrong_and_to_do_only_that(
     assert holding(ground.agents, CANARY) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", swept(EXCHANGES, "file for a link"))
 def test_case_H19_a_process_beside_the_run_that_exchanges_outputs_gets_nothing_in(
     make_ground: MakeGround, tmp_path: Path, how: str

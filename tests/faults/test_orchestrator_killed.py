@@ -48,6 +48,7 @@ def ground(make_ground: MakeGround, mode: str) -> Ground:
     return make_ground(phases, env=disable(mode))
 
 
+@pytest.mark.sweep
 def test_ST_14_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
     ground: Ground, mode: str
 ) -> None:
@@ -71,6 +72,7 @@ def test_ST_14_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
     assert_once(ground)
 
 
+@pytest.mark.sweep
 def test_case_B14_a_phase_that_ends_while_nobody_watches_is_recorded_and_not_repeated(
     ground: Ground,
 ) -> None:
@@ -109,6 +111,7 @@ def test_case_B14_exit_0_while_nobody_watches_lets_the_rest_run(make_ground: Mak
     assert (ground.ran("build"), ground.ran("test")) == (["build-1"], ["test-1"])
 
 
+@pytest.mark.sweep
 def test_case_B3_a_killed_run_needs_no_unlocking_and_a_new_run_of_its_issue_is_possible(
     make_ground: MakeGround,
 ) -> None:
@@ -132,6 +135,7 @@ def test_case_B3_a_killed_run_needs_no_unlocking_and_a_new_run_of_its_issue_is_p
     assert statuses == ["succeeded", "succeeded"]
 
 
+@pytest.mark.sweep
 def test_case_B4_resume_is_refused_while_the_owner_lives_and_accepted_when_it_is_dead(
     make_ground: MakeGround,
 ) -> None:
@@ -175,6 +179,7 @@ def test_case_B5_a_run_killed_in_its_third_phase_goes_on_there(make_ground: Make
     assert ground.entries()[2:] == [("three", 1, False, "lost"), ("three", 2, True, None)]
 
 
+@pytest.mark.sweep
 def test_case_B7_a_plain_run_never_continues_an_old_one(make_ground: MakeGround) -> None:
     ground = make_ground({"build": phase('[ -e "$GROUND/go" ]')})
     assert ground.adw("run", "w", "47").exit_code == 1
@@ -190,6 +195,7 @@ def test_case_B7_a_plain_run_never_continues_an_old_one(make_ground: MakeGround)
     assert ground.ran("build") == ["build-1", "build-1"]
 
 
+@pytest.mark.sweep
 def test_case_B15_half_an_output_of_a_killed_phase_is_no_success(make_ground: MakeGround) -> None:
     text = (
         f'echo half > made.txt; if [ "$ADW_ATTEMPT" = 1 ]; then {WAIT}; fi; echo whole > made.txt'
@@ -209,6 +215,7 @@ def test_case_B15_half_an_output_of_a_killed_phase_is_no_success(make_ground: Ma
     ]  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_case_K1_two_runs_never_share_a_worktree(make_ground: MakeGround) -> None:
     ground = make_ground(
         {

@@ -152,6 +152,7 @@ def fault_at(world: Promoting, kind: str, at: int) -> bool:
     return fired
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("kind", "stride"),

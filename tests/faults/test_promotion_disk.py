@@ -126,6 +126,7 @@ def assert_told(run: Failing) -> None:
 # --- before the commit, and after it -----------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_FS_16_a_copy_that_fails_is_no_copy_and_no_entry(
     baseline: Baseline, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def test_FS_16_FS_17_killed_at_each_system_call(
     sweep(tmp_path, thinned(baseline.points[part::PARTS], 5), baseline.end)
 
 
+@pytest.mark.sweep
 def test_FS_16_FS_17_killed_at_some_system_calls(baseline: Baseline, tmp_path: Path) -> None:
     """A few of `test_FS_16_FS_17_killed_at_each_system_call`, the same ones each time."""
     chosen = random.Random(SEED).sample(baseline.points, SAMPLE)

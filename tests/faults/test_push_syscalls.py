@@ -185,6 +185,7 @@ def test_every_system_call_of_its_git(stand: Stand, part: int) -> None:
     sweep(stand, thinned(stand.points("git")[part::PARTS], 6), "ok")
 
 
+@pytest.mark.sweep
 def test_some_system_calls(stand: Stand) -> None:
     """A few of the sweeps above, the same ones each time."""
     chosen = random.Random(SEED).sample(stand.points("push"), 2)

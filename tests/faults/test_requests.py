@@ -85,6 +85,7 @@ def state(ground: Ground, name: str) -> Any:
 # --- while it runs ---------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_case_E4_cancel_returns_when_the_tree_is_dead(make_ground: MakeGround) -> None:
     ground, process = running(make_ground)
     body = ground.pid()
@@ -97,6 +98,7 @@ def test_case_E4_cancel_returns_when_the_tree_is_dead(make_ground: MakeGround) -
     assert_applied_once(ground, "cancel")
 
 
+@pytest.mark.sweep
 def test_pause_lets_the_phase_end_and_starts_nothing(make_ground: MakeGround) -> None:
     ground, process = running(make_ground)
     asked = ground.ok(*words("pause", ground.adw_id))
@@ -111,6 +113,7 @@ def test_pause_lets_the_phase_end_and_starts_nothing(make_ground: MakeGround) ->
     assert ground.entries() == [("build", 1, True, None), ("test", 1, True, None)]
 
 
+@pytest.mark.sweep
 def test_state_set_reaches_the_state_while_a_phase_runs(make_ground: MakeGround) -> None:
     ground, process = running(make_ground)
     ground.ok(*words("state_set", ground.adw_id))
@@ -123,6 +126,7 @@ def test_state_set_reaches_the_state_while_a_phase_runs(make_ground: MakeGround)
 # --- while it waits, and while nobody is there -------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("kind", "exit_code"),
     swept([("cancel", 1), ("pause", 6), ("state_set", None)], ("state_set", None)),
@@ -176,6 +180,7 @@ def test_without_an_orchestrator_there_is_nothing_to_pause(make_ground: MakeGrou
 # --- kills between the asking and the move ------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("kind", "point"),
     swept(
@@ -202,6 +207,7 @@ def test_an_orchestrator_killed_around_the_move_applies_it_once(
     assert [e[0] for e in cancelled] == (["build"] if kind == "cancel" else [])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("kind", "point"),
     swept(

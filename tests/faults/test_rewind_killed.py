@@ -91,6 +91,7 @@ def sweep(base: Path, points: list[Point]) -> None:
     assert fired == len(points)
 
 
+@pytest.mark.sweep
 @pytest.mark.fault
 def test_a_kill_in_rewind(tmp_path: Path) -> None:
     needs_strace()

@@ -136,6 +136,7 @@ def test_every_system_call_of_a_removal(yard: Yard, process: str) -> None:
     sweep(yard, thinned(points(yard, process), 30))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("process", swept(SAMPLE, "orchestrator"))
 def test_case_C12_some_system_calls_of_a_removal(yard: Yard, process: str) -> None:
     """A few of `test_every_system_call_of_a_removal`, the same ones each time."""

@@ -23,6 +23,7 @@ def running(make_ground: MakeGround, text: str = WAIT) -> tuple[Ground, Process,
     return ground, process, body
 
 
+@pytest.mark.sweep
 @BOTH
 def test_case_E14_the_first_signal_ends_the_phase_and_records_it_interrupted(
     make_ground: MakeGround, number: int, exit_code: int
@@ -42,6 +43,7 @@ def test_case_E14_the_first_signal_ends_the_phase_and_records_it_interrupted(
     assert ground.entries()[1:] == [("build", 2, True, None), ("test", 1, True, None)]
 
 
+@pytest.mark.sweep
 @BOTH
 def test_case_E14_the_second_signal_leaves_at_once_and_the_run_is_resumable(
     make_ground: MakeGround, number: int, exit_code: int

@@ -159,6 +159,7 @@ def test_every_system_call(tmp_path: Path, process: str, mode: str) -> None:
     sweep(tmp_path, thinned(points, 100), mode)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("process", swept(SAMPLE, "orchestrator"))
 def test_case_A1_some_system_calls(tmp_path: Path, process: str) -> None:
     """A few of `test_every_system_call`, the same ones each time."""

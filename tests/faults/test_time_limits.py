@@ -49,6 +49,7 @@ class Tree:
             until(lambda pid=self.pids[name]: dead(pid), what=f"death of the {name}")  # type: ignore[misc]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", swept(["cgroup", "tag"], "cgroup"), indirect=True)
 def test_case_E1_the_time_limit_holds_without_an_orchestrator(
     make_ground: MakeGround, mode: str
@@ -72,6 +73,7 @@ def gated(text: str) -> str:
     return f'if [ "$ADW_ATTEMPT" != 1 ]; then exit 0; fi; {text}{READY}sleep 1000'
 
 
+@pytest.mark.sweep
 def test_with_the_supervisor_killed_too_the_tree_is_gone_after_resume(
     make_ground: MakeGround, mode: str
 ) -> None:
@@ -88,6 +90,7 @@ def test_with_the_supervisor_killed_too_the_tree_is_gone_after_resume(
     ground.all_gone()
 
 
+@pytest.mark.sweep
 def test_with_the_nursery_killed_too_a_cgroup_proves_and_a_tag_says_that_it_does_not(
     make_ground: MakeGround, mode: str
 ) -> None:
@@ -113,6 +116,7 @@ def test_with_the_nursery_killed_too_a_cgroup_proves_and_a_tag_says_that_it_does
     ground.all_gone()
 
 
+@pytest.mark.sweep
 def test_an_idle_limit_holds_without_an_orchestrator(make_ground: MakeGround) -> None:
     text = 'echo $$ > "$GROUND/body"; echo said; sleep 1000'
     ground = make_ground({"build": phase(text, idle_timeout="1s")})

@@ -130,6 +130,7 @@ def test_one_of_two_resumes_goes_on_200_times(interrupted: Ground) -> None:
     races(interrupted, 200)
 
 
+@pytest.mark.sweep
 def test_case_E8_of_eight_resumes_one_goes_on(interrupted: Ground) -> None:
     started = [interrupted.start("resume", interrupted.adw_id) for _ in range(8)]
     ends = [Done.of(process) for process in started]
@@ -140,6 +141,7 @@ def test_case_E8_of_eight_resumes_one_goes_on(interrupted: Ground) -> None:
     assert interrupted.ran("test") == ["test-1"]
 
 
+@pytest.mark.sweep
 def test_a_resume_after_success_starts_nothing(interrupted: Ground) -> None:
     interrupted.ok("resume", interrupted.adw_id)
     before = (interrupted.run_dir / "adw_state.json").read_bytes()
@@ -150,6 +152,7 @@ def test_a_resume_after_success_starts_nothing(interrupted: Ground) -> None:
     assert interrupted.ran("build") == ["build-1"]
 
 
+@pytest.mark.sweep
 def test_case_E6_a_holder_whose_number_another_program_has_is_nobody(interrupted: Ground) -> None:
     stranger = subprocess.Popen(["sleep", "1000"])
     lock = interrupted.run_dir / "lock"

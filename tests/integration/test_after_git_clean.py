@@ -69,6 +69,7 @@ def test_the_run_is_brought_back_and_repeats_only_what_was_not_done(ground: Grou
     finish(ground, adw_id)
 
 
+@pytest.mark.sweep
 def test_a_run_that_was_over_has_nothing_to_go_on_with(ground: Ground) -> None:
     (ground.base / "well").touch()
     ground.ok("run", "w", "47")
@@ -81,6 +82,7 @@ def test_a_run_that_was_over_has_nothing_to_go_on_with(ground: Ground) -> None:
     assert said.endswith(f"\n  next: {before}\n")
 
 
+@pytest.mark.sweep
 def test_a_worktree_that_went_too_is_made_again_on_its_branch(ground: Ground) -> None:
     assert ground.adw("run", "w", "47").exit_code == 1
     adw_id = ground.adw_id
@@ -92,6 +94,7 @@ def test_a_worktree_that_went_too_is_made_again_on_its_branch(ground: Ground) ->
     finish(ground, adw_id)
 
 
+@pytest.mark.sweep
 def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_back_twice(
     tmp_path: Path,
 ) -> None:
@@ -118,6 +121,7 @@ def test_case_F44_a_run_whose_directory_went_under_it_stops_and_is_not_brought_b
         ground.end()
 
 
+@pytest.mark.sweep
 def test_what_was_done_outside_is_not_done_again(tmp_path: Path) -> None:
     act = "adw effect comment -- sh -c 'echo said >> \"$GROUND/outside\"; echo 1234' > told.txt"
     ground = Ground(

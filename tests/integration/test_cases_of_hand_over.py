@@ -133,6 +133,7 @@ HOOKS: Final = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("how", HOOKS)
 def test_case_H7_finished_work_survives_its_delivery_which_alone_is_repeated(
     make_ground: MakeGround, how: str
@@ -177,6 +178,7 @@ def test_case_H7_finished_work_survives_its_delivery_which_alone_is_repeated(
 # --- J2, J4 ------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 def test_case_J1_J2_J4_each_invocation_says_why_it_stopped(make_ground: MakeGround) -> None:
     """Interrupted, over its limit, done: three records, three transcripts, three prompts."""
     text = f"""

@@ -66,6 +66,7 @@ def _fail_once(adw: Adw) -> dict[str, Any]:
     return _view(adw)
 
 
+@pytest.mark.sweep
 def test_case_A6_another_workflow_by_id_keeps_state_tree_branch_and_ports(adw: Adw) -> None:
     adw.run("run", "plan", "135").ok()
     before = _view(adw)
@@ -79,6 +80,7 @@ def test_case_A6_another_workflow_by_id_keeps_state_tree_branch_and_ports(adw: A
     assert (before["workflow"], after["workflow"]) == ("plan", "sdlc")
 
 
+@pytest.mark.sweep
 def test_a_phase_whose_definition_changed_starts_again_and_keep_forbids_it(adw: Adw) -> None:
     adw.run("run", "plan", "135").ok()
     view = _view(adw)
@@ -92,6 +94,7 @@ def test_a_phase_whose_definition_changed_starts_again_and_keep_forbids_it(adw: 
     assert "starts again, since its definition changed: plan" in said.stderr
 
 
+@pytest.mark.sweep
 def test_an_unknown_id_of_an_issue_that_has_runs_is_a_slip(adw: Adw) -> None:
     adw.run("run", "plan", "135").ok()
     adw.run("run", "plan", "135", "--adw-id", "aaaa1111").fails(2)
@@ -153,6 +156,7 @@ def test_case_B9_from_an_unknown_phase_is_refused_with_the_nearest_name(adw: Adw
     assert "did you mean `build`?" in out.stderr
 
 
+@pytest.mark.sweep
 def test_case_B1_B11_resume_runs_only_what_had_not_succeeded(adw: Adw) -> None:
     view = _fail_once(adw)
     adw.run("resume", view["adw_id"]).fails(1)
@@ -162,6 +166,7 @@ def test_case_B1_B11_resume_runs_only_what_had_not_succeeded(adw: Adw) -> None:
     assert _statuses(_view(adw))["test"] == "failed"
 
 
+@pytest.mark.sweep
 def test_case_B16_a_changed_workflow_is_told_and_taken_over_only_on_demand(adw: Adw) -> None:
     view = _fail_once(adw)
     told = adw.run("resume", view["adw_id"]).fails(1)
@@ -178,6 +183,7 @@ def test_case_B16_a_changed_workflow_is_told_and_taken_over_only_on_demand(adw: 
     assert pin["parent_id"] == view["definition"]
 
 
+@pytest.mark.sweep
 def test_case_B16_the_phase_where_it_stopped_must_still_exist(adw: Adw) -> None:
     view = _fail_once(adw)
     adw.workflow("sdlc", SDLC.split("  test:", maxsplit=1)[0]).repo.commit("test removed")
@@ -199,6 +205,7 @@ def test_case_B21_finished_phases_keep_their_attempt_and_time_after_a_resume(adw
     assert plan(after)["status"] == "done"
 
 
+@pytest.mark.sweep
 def test_case_B7_a_plain_run_never_continues_an_old_one(adw: Adw) -> None:
     view = _fail_once(adw)
     adw.run("run", "sdlc", "135").ok()
@@ -208,6 +215,7 @@ def test_case_B7_a_plain_run_never_continues_an_old_one(adw: Adw) -> None:
     assert _ran(adw, view) == ["plan", "build", "docs", "test"]
 
 
+@pytest.mark.sweep
 def test_ST_15_only_and_until_are_targets_of_one_command(adw: Adw) -> None:
     adw.run("run", "sdlc", "135", "--until", "build").ok()
     view = _view(adw)
@@ -219,6 +227,7 @@ def test_ST_15_only_and_until_are_targets_of_one_command(adw: Adw) -> None:
     assert _ran(adw, view) == ["plan", "build", "build", "docs", "test"]
 
 
+@pytest.mark.sweep
 def test_a_rewritten_branch_is_noticed_before_anything_runs_ST_13(adw: Adw) -> None:
     adw.workflow(
         "ship",
@@ -249,6 +258,7 @@ def test_case_F16_a_missing_program_is_one_attempt_and_a_clear_failure(adw: Adw)
     assert "no-such-program" in out.stdout
 
 
+@pytest.mark.sweep
 def test_work_that_went_with_a_removed_worktree_is_done_again(adw: Adw) -> None:
     text = """
 name: lose
@@ -272,6 +282,7 @@ phases:
     assert {"first.txt", "second.txt"} <= set(files.split())
 
 
+@pytest.mark.sweep
 def test_a_repair_phase_is_no_start_and_no_target(adw: Adw) -> None:
     text = SDLC.replace(
         "  test:\n", "  fix: {run: 'true'}\n  test:\n    repair: {phase: fix, rounds: 1}\n"

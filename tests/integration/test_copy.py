@@ -95,6 +95,7 @@ def test_case_C17_a_path_out_of_the_repository_is_refused_before_anything_is_mad
     assert not ground.agents.exists()
 
 
+@pytest.mark.sweep
 def test_what_is_missing_at_a_resume_comes_back_and_what_is_there_stays(ground: Ground) -> None:
     ground.ok("run", "w", "47", "--until", "build")
     found = tree(ground)
@@ -107,6 +108,7 @@ def test_what_is_missing_at_a_resume_comes_back_and_what_is_there_stays(ground: 
     assert (found / "config/local/db.ini").read_text() == "mine\n"
 
 
+@pytest.mark.sweep
 def test_a_worktree_made_again_has_them_again(ground: Ground) -> None:
     ground.ok("run", "w", "47", "--until", "look")
     shutil.rmtree(tree(ground))

@@ -109,6 +109,7 @@ if [ -e "$GROUND/well" ]; then echo y >> "$GROUND/posted"; else
 echo x >> "$GROUND/posted"; exit 1; fi'"""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("word", "outside"), [("--done", ["x"]), ("--not-done", ["x", "y"])])
 def test_without_a_look_up_the_run_is_held_until_a_person_settles_it(
     tmp_path: Path, grounds: list[Ground], word: str, outside: list[str]
@@ -167,6 +168,7 @@ def test_an_exit_code_of_0_does_not_hide_that_nobody_can_tell(
     assert posted(ground) == ["x"]
 
 
+@pytest.mark.sweep
 def test_what_cannot_be_settled_is_refused(tmp_path: Path, grounds: list[Ground]) -> None:
     ground = Ground(
         tmp_path / "g",
@@ -192,6 +194,7 @@ def test_what_cannot_be_settled_is_refused(tmp_path: Path, grounds: list[Ground]
     )
 
 
+@pytest.mark.sweep
 def test_the_holder_settles_what_is_asked_of_it(tmp_path: Path, grounds: list[Ground]) -> None:
     """A phase is held by its effect while another one of the run still works."""
     phases = {
@@ -217,6 +220,7 @@ def test_the_holder_settles_what_is_asked_of_it(tmp_path: Path, grounds: list[Gr
     assert len(ground.events("effect_settled")) == 1
 
 
+@pytest.mark.sweep
 def test_a_phase_that_runs_alone_is_in_the_round_that_the_whole_workflow_says(
     tmp_path: Path, grounds: list[Ground]
 ) -> None:

@@ -56,6 +56,7 @@ def kinds_of_keys(run_dir: Path) -> dict[str, set[frozenset[str]]]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SHIPPED)
 def test_two_runs_of_a_shipped_workflow_have_equal_shapes_FS_13(name: str, tmp_path: Path) -> None:
     """Must-show 4."""

@@ -140,6 +140,7 @@ def test_a_secret_that_is_not_set_is_asked_for_before_anything_starts(tmp_path: 
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("root", ["worktree", "artifacts"])
 def test_an_output_is_promoted_from_either_root(tmp_path: Path, root: str) -> None:
     where = '"$ADW_ARTIFACTS"' if root == "artifacts" else "."
@@ -169,6 +170,7 @@ def test_a_repair_phase_is_told_what_failed_and_how(tmp_path: Path) -> None:
     del ground
 
 
+@pytest.mark.sweep
 def test_in_another_clone_a_run_goes_on_and_its_folders_are_hidden(tmp_path: Path) -> None:
     go = 'test -e "$GROUND/go"'
     ground = Ground(

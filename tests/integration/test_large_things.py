@@ -80,6 +80,7 @@ def big_run(base: Path, size: int) -> tuple[Ground, dict[str, int]]:
     return ground, peaks
 
 
+@pytest.mark.sweep
 def test_case_H7_fifty_megabytes_in_one_line_arrive_whole_and_cost_no_memory(
     tmp_path: Path, grounds: list[Ground]
 ) -> None:
@@ -129,6 +130,7 @@ def traced(trace: Path) -> list[str]:
     return ["strace", *options, "-o", str(trace)]
 
 
+@pytest.mark.sweep
 def test_case_H1_H2_H3_H4_an_issue_of_200_kb_reaches_files_alone(
     tmp_path: Path, grounds: list[Ground]
 ) -> None:
@@ -173,6 +175,7 @@ NAMES: Final = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES.values(), ids=list(NAMES))
 def test_FS_5_every_path_that_a_packet_names_opens_whatever_is_in_it(
     tmp_path: Path, name: bytes

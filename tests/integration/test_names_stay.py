@@ -20,6 +20,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     found.end()
 
 
+@pytest.mark.sweep
 def test_case_B18_an_issue_of_another_class_and_title_changes_no_name_of_its_run(
     ground: Ground,
 ) -> None:

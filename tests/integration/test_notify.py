@@ -59,6 +59,7 @@ def warnings(ground: Ground) -> list[str]:
     return [each["detail"] for each in ground.events("warning")]
 
 
+@pytest.mark.sweep
 def test_an_end_is_told_once_when_the_run_is_as_it_was_told(
     tmp_path: Path, grounds: list[Ground], remote: Remote
 ) -> None:
@@ -93,6 +94,7 @@ def test_an_end_is_told_once_when_the_run_is_as_it_was_told(
     assert len(told(remote)) == 1
 
 
+@pytest.mark.sweep
 def test_case_G9_who_cannot_be_told_changes_nothing_and_is_told_at_the_next_end(
     tmp_path: Path, grounds: list[Ground], remote: Remote
 ) -> None:
@@ -130,6 +132,7 @@ KILL = 'touch "$GROUND/well"; kill -9 '
 ORCHESTRATOR = """$(sed 's/.*"pid": *\\([0-9]*\\).*/\\1/' "$GROUND"/repo/agents/*/lock)"""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("who", ["$PPID", ORCHESTRATOR], ids=["teller", "orchestrator"])
 def test_what_was_begun_when_somebody_died_is_told_again(
     tmp_path: Path, grounds: list[Ground], who: str
@@ -148,6 +151,7 @@ def test_what_was_begun_when_somebody_died_is_told_again(
     assert owed(ground) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("channels", "why"),
     [
@@ -173,6 +177,7 @@ def test_what_went_wrong_is_told_in_one_line(
     assert f"warning: the end of the run (succeeded) is not told by {why}\n" in done.stderr
 
 
+@pytest.mark.sweep
 def test_only_ends_that_are_asked_for_are_told(
     tmp_path: Path, grounds: list[Ground], remote: Remote
 ) -> None:

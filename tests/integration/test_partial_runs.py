@@ -61,6 +61,7 @@ def test_a_run_that_has_the_input_goes_on_with_one_phase_alone(adw: Adw) -> None
     adw.run("run", "chain", "47", "--adw-id", adw_id, "--only", "build").ok()
 
 
+@pytest.mark.sweep
 def test_a_run_that_lacks_it_is_left_as_it_was(adw: Adw) -> None:
     adw.workflow("other", "name: other\nphases: {look: {run: [ls], writes: false}}")
     adw.run("run", "other", "47").ok()
@@ -78,6 +79,7 @@ error: `test` reads the output `plan` of `plan`, which the run does not have
     adw.run("run", "chain", "47", "--adw-id", adw_id, "--until", "test").ok()
 
 
+@pytest.mark.sweep
 def test_changed_files_that_ask_for_an_input_are_not_accepted_for_one_phase_alone(
     adw: Adw,
 ) -> None:
@@ -105,6 +107,7 @@ phases:
 """
 
 
+@pytest.mark.sweep
 def test_a_skill_is_what_the_run_pinned_until_the_changed_one_is_accepted(adw: Adw) -> None:
     skill = {"workflows/skills/reviewer.md": "You review.\n"}
     adw.workflow("skilled", SKILLED).repo.commit("skill", skill)

@@ -106,6 +106,7 @@ def test_case_C26_the_branch_of_the_state_is_pushed_and_no_other(
     assert_pushed_once(ground, remote)
 
 
+@pytest.mark.sweep
 def test_the_token_is_nowhere(tmp_path: Path, remote: GitRemote, grounds: list[Ground]) -> None:
     """Neither in files nor in what a hook of the repository inherits."""
     ground = make(tmp_path, remote, grounds)
@@ -186,6 +187,7 @@ def test_F52_a_network_that_fails_is_named_and_tried_again(
         assert remote.url in log(ground, "push-1") or "hung up" in log(ground, "push-1")
 
 
+@pytest.mark.sweep
 def test_what_had_begun_and_cannot_be_looked_up_is_held_until_the_remote_answers(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -214,6 +216,7 @@ def test_F51_a_remote_that_asks_for_patience_burns_no_attempt(
     assert ground.entries()[-1] == ("push", 1, False, "rate_limited")
 
 
+@pytest.mark.sweep
 def test_F53_a_remote_that_gives_a_byte_now_and_then_is_given_up(
     tmp_path: Path, remote: GitRemote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +232,7 @@ def test_F53_a_remote_that_gives_a_byte_now_and_then_is_given_up(
     remote.release.set()
 
 
+@pytest.mark.sweep
 def test_a_hook_of_the_user_that_refuses_is_heard(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -246,6 +250,7 @@ def test_a_hook_of_the_user_that_refuses_is_heard(
     assert_pushed_once(ground, remote)
 
 
+@pytest.mark.sweep
 def test_a_token_goes_to_its_host_only(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -259,6 +264,7 @@ def test_a_token_goes_to_its_host_only(
     assert remote.users == set()
 
 
+@pytest.mark.sweep
 def test_what_others_pushed_onto_it_is_kept(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -284,6 +290,7 @@ def test_what_others_pushed_onto_it_is_kept(
     assert "refused the push" in log(ground, "push-3")
 
 
+@pytest.mark.sweep
 def test_case_C8_a_branch_that_is_gone_here_is_made_again_from_the_remote(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -302,6 +309,7 @@ def test_case_C8_a_branch_that_is_gone_here_is_made_again_from_the_remote(
     assert_pushed_once(ground, remote)
 
 
+@pytest.mark.sweep
 def test_a_remote_that_is_not_there_is_named_before_anything_begins(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:
@@ -331,6 +339,7 @@ def test_a_run_without_a_commit_pushes_nothing(
     assert remote.refs() == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("message", swept([None, "Release of {adw_id}"], "Release of {adw_id}"))
 def test_a_tag_is_made_here_and_there_once(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground], message: str | None

@@ -136,6 +136,7 @@ def test_case_K6_two_run_and_three_wait_in_order(place: Callable[..., Ground]) -
     )
 
 
+@pytest.mark.sweep
 def test_several_issues_of_one_command_come_in_their_order(place: Callable[..., Ground]) -> None:
     ground = place(1)
     let_go(ground, 5, 2, 4, 1)
@@ -146,6 +147,7 @@ def test_several_issues_of_one_command_come_in_their_order(place: Callable[..., 
     assert done.stdout.count(" succeeded\n") == 4
 
 
+@pytest.mark.sweep
 def test_what_is_told_of_a_run_that_waited(place: Callable[..., Ground]) -> None:
     ground = place(1)
     first, second = begin(ground, 1), begin(ground, 2)
@@ -171,6 +173,7 @@ def test_what_is_told_of_a_run_that_waited(place: Callable[..., Ground]) -> None
     assert response.read_text().startswith(f"# Run {adw_id}: succeeded\n")
 
 
+@pytest.mark.sweep
 def test_a_signal_a_cancel_and_a_pause_end_the_wait(place: Callable[..., Ground]) -> None:
     """What was added to a task meanwhile is there when it goes on."""
     ground = place(1)
@@ -202,6 +205,7 @@ def test_a_signal_a_cancel_and_a_pause_end_the_wait(place: Callable[..., Ground]
     assert "Mind the gap." in task.read_text()
 
 
+@pytest.mark.sweep
 def test_without_waiting_the_run_exists_and_is_left_with_6(place: Callable[..., Ground]) -> None:
     ground = place(1)
     let_go(ground, 3)
@@ -223,6 +227,7 @@ def test_without_waiting_the_run_exists_and_is_left_with_6(place: Callable[..., 
     ground.ok("resume", adw_id, "--no-wait")
 
 
+@pytest.mark.sweep
 def test_a_resume_has_its_place_while_its_phase_lives_and_else_goes_to_the_end(
     place: Callable[..., Ground],
 ) -> None:
@@ -251,6 +256,7 @@ def test_a_resume_has_its_place_while_its_phase_lives_and_else_goes_to_the_end(
     assert begun(ground) == [1, 2, 3]
 
 
+@pytest.mark.sweep
 def test_while_a_run_waits_for_a_far_instant_others_have_its_place(
     place: Callable[..., Ground],
 ) -> None:
@@ -271,6 +277,7 @@ def test_while_a_run_waits_for_a_far_instant_others_have_its_place(
     assert parked.wait(PATIENCE_S) == 6
 
 
+@pytest.mark.sweep
 def test_case_K4_leftovers_of_a_dead_run_do_not_defer_its_issue(
     place: Callable[..., Ground],
 ) -> None:

@@ -37,6 +37,7 @@ def test_case_C18_the_tree_of_a_single_phase_stays_and_the_next_command_is_print
     )
 
 
+@pytest.mark.sweep
 def test_case_K4_leftovers_of_a_killed_run_defer_nothing(ground: Ground) -> None:
     process = ground.start("run", "w", "47")
     ground.pid()
@@ -59,6 +60,7 @@ def test_case_K4_leftovers_of_a_killed_run_defer_nothing(ground: Ground) -> None
     assert ground.status(ground.adw_id)["status"] == "succeeded"
 
 
+@pytest.mark.sweep
 def test_a_run_is_not_removed_while_it_lives(ground: Ground) -> None:
     process = ground.start("run", "w", "47")
     ground.pid()
@@ -76,6 +78,7 @@ def test_a_run_is_not_removed_while_it_lives(ground: Ground) -> None:
     ground.ok("resume", ground.adw_id)
 
 
+@pytest.mark.sweep
 def test_case_F45_a_worktree_that_is_deleted_under_a_phase_fails_it_and_resume_makes_it_again(
     ground: Ground,
 ) -> None:
@@ -92,6 +95,7 @@ def test_case_F45_a_worktree_that_is_deleted_under_a_phase_fails_it_and_resume_m
     assert ground.ran("plan") == ["plan-1", "plan-2"], "its work was in no commit"
 
 
+@pytest.mark.sweep
 def test_a_failed_run_goes_on_after_gc_took_its_worktree(tmp_path: Path) -> None:
     ground = Ground(
         tmp_path / "g",

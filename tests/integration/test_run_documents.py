@@ -170,12 +170,14 @@ def test_every_file_of_a_run_is_on_the_page_and_fits_its_schema_FS_13(runs: Runs
     assert runs.faults == []
 
 
+@pytest.mark.sweep
 def test_the_page_invents_nothing(runs: Runs) -> None:
     unseen = [row.path for row in rows() if not any(row_of(path) is row for path in runs.seen)]
 
     assert unseen == []
 
 
+@pytest.mark.sweep
 def test_a_document_with_a_changed_part_fits_no_more_FS_14(runs: Runs) -> None:
     found: dict[tuple[str, str | None], tuple[str, Any]] = {}
     for where, name, document in runs.documents():

@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.support.adw import Adw
 
 # Each call adds a line; the tests want three of them, the review four.
@@ -36,6 +38,7 @@ def run_dir(adw: Adw) -> Path:
     return found
 
 
+@pytest.mark.sweep
 def test_failed_tests_and_a_failed_review_are_repaired_and_tested_again(tmp_path: Path) -> None:
     adw = shop(tmp_path, SETTINGS)
 
@@ -68,6 +71,7 @@ def test_failed_tests_and_a_failed_review_are_repaired_and_tested_again(tmp_path
     assert state["plan_file"] == f"specs/{name}.md"
 
 
+@pytest.mark.sweep
 def test_FS_9_an_agent_that_says_it_has_planned_and_left_no_plan_is_asked_for_the_file(
     tmp_path: Path,
 ) -> None:
@@ -101,6 +105,7 @@ def test_a_build_that_changes_nothing_fails_and_nothing_is_committed(tmp_path: P
     assert not (run_dir(adw) / "children" / "test-1").exists()
 
 
+@pytest.mark.sweep
 def test_a_repository_that_names_no_agent_is_told_where_to(tmp_path: Path) -> None:
     adw = shop(tmp_path, "ports: none\n")
 
@@ -116,6 +121,7 @@ def test_a_repository_that_names_no_agent_is_told_where_to(tmp_path: Path) -> No
     adw.run("resume", run_dir(adw).name, "--accept-changed").stderr("").ok()
 
 
+@pytest.mark.sweep
 def test_settings_that_became_invalid_do_not_keep_a_run_from_going_on(tmp_path: Path) -> None:
     adw = shop(tmp_path, SETTINGS.replace("env:", "env:\n  STOP: '1'"))
     os.chmod(adw.repo.path / "tools" / "agent.sh", 0o644)

@@ -29,6 +29,7 @@ def done(ground: Ground) -> list[str]:
     return [phase for phase, attempt, success, _ in ground.entries() if attempt and success]
 
 
+@pytest.mark.sweep
 def test_it_runs_first_is_named_like_any_phase_and_stays_done(ground: Ground) -> None:
     ground.ok("run", "w", "47")
 
@@ -42,6 +43,7 @@ def test_it_runs_first_is_named_like_any_phase_and_stays_done(ground: Ground) ->
     assert ground.ran("setup") == ["setup-1"]
 
 
+@pytest.mark.sweep
 def test_one_phase_alone_is_prepared_for_too(ground: Ground) -> None:
     ground.ok("run", "w", "47", "--only", "plan")
     assert done(ground) == ["setup", "plan"]
@@ -50,6 +52,7 @@ def test_one_phase_alone_is_prepared_for_too(ground: Ground) -> None:
     assert done(ground) == ["setup", "plan", "plan"]
 
 
+@pytest.mark.sweep
 def test_a_setup_that_failed_is_tried_again_by_resume_and_nothing_ran_before(
     ground: Ground,
 ) -> None:
@@ -63,6 +66,7 @@ def test_a_setup_that_failed_is_tried_again_by_resume_and_nothing_ran_before(
     assert done(ground) == ["setup", "plan", "build"]
 
 
+@pytest.mark.sweep
 def test_another_command_is_run_and_keeps_what_is_done(ground: Ground) -> None:
     ground.ok("run", "w", "47")
     ground.repo.write({"adw.yaml": json.dumps(config_of(ground, "echo more; " + SETUP))})
@@ -73,6 +77,7 @@ def test_another_command_is_run_and_keeps_what_is_done(ground: Ground) -> None:
     assert done(ground) == ["setup", "plan", "build", "setup"]
 
 
+@pytest.mark.sweep
 def test_in_a_worktree_made_again_it_runs_again_and_what_is_committed_stays(ground: Ground) -> None:
     ground.repo.write({"workflows/w.yaml": json.dumps(workflow_with_a_commit())})
     ground.ok("run", "w", "47", "--until", "build")

@@ -87,6 +87,7 @@ def test_FS_3_a_run_that_is_killed_as_soon_as_it_exists_has_its_response(ground:
     assert f"adw resume {ground.adw_id}" in said
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["packet.written:2", "packet.handed_over:2", "go.before:2"])
 def test_FS_4_a_child_always_reads_its_own_task_whole(ground: Ground, point: str) -> None:
     """Also where the parent is killed between the writing of the packet and the launch."""

@@ -229,6 +229,7 @@ def one_test_broken(strange: Strange) -> Iterator[None]:
         strange.repo.git("commit", "--quiet", "-m", "Mend groups", "--", str(path))
 
 
+@pytest.mark.sweep
 @pytest.mark.fault
 @pytest.mark.xdist_group("strange")
 def test_a_repository_never_seen_before_survives_a_kill_amid_its_tests(strange: Strange) -> None:

@@ -27,6 +27,7 @@ def tree(ground: Ground) -> Repo:
     return Repo(ground.repo.path / "trees" / ground.adw_id)
 
 
+@pytest.mark.sweep
 def test_case_C21_a_base_that_was_mended_reaches_the_run_only_when_asked_for(
     ground: Ground,
 ) -> None:
@@ -51,6 +52,7 @@ def test_case_C21_a_base_that_was_mended_reaches_the_run_only_when_asked_for(
     assert "the run's branch has all of `main` already" in said.stderr
 
 
+@pytest.mark.sweep
 def test_case_C21_a_conflict_and_a_dirty_tree_are_refused_and_the_run_goes_on_as_before(
     ground: Ground,
 ) -> None:
@@ -71,6 +73,7 @@ def test_case_C21_a_conflict_and_a_dirty_tree_are_refused_and_the_run_goes_on_as
     assert ground.adw("resume", ground.adw_id).exit_code == 1
 
 
+@pytest.mark.sweep
 def test_work_in_no_commit_after_the_base_was_brought_in_is_done_again_when_the_tree_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -98,6 +101,7 @@ def test_work_in_no_commit_after_the_base_was_brought_in_is_done_again_when_the_
         ground.end()
 
 
+@pytest.mark.sweep
 def test_a_clone_starts_from_the_branch_of_its_remote_and_says_so(tmp_path: Path) -> None:
     ground = Ground(tmp_path, {"look": phase("true")}, config={"ports": "none"})
     try:

@@ -161,6 +161,7 @@ def test_case_F30_a_program_that_is_being_written_is_tried_again(room: Room) -> 
     assert room.record("build-1").reason is None
 
 
+@pytest.mark.sweep
 def test_silence_ends_a_body_and_output_on_either_stream_is_no_silence(room: Room) -> None:
     talk = "echo a; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo $i >&2; done; sleep 1000"
     room.shell("build-1", talk, idle_timeout_s=0.9)
@@ -170,6 +171,7 @@ def test_silence_ends_a_body_and_output_on_either_stream_is_no_silence(room: Roo
     assert room.log("build-1", "stderr").endswith(b"\n10\n")
 
 
+@pytest.mark.sweep
 def test_case_E1_E3_a_limit_ends_grandchildren_and_daemons_before_it_is_recorded(
     room: Room, mode: str
 ) -> None:
@@ -261,6 +263,7 @@ DOES_NOT_HOLD = [
 ]
 
 
+@pytest.mark.sweep
 def test_an_ensure_command_that_does_not_hold_is_named(room: Room) -> None:
     for n, (command, reason, error) in enumerate(DOES_NOT_HOLD):
         more: dict[str, Any] = {"ensure": (("true",), tuple(command), ("touch", "later"))}

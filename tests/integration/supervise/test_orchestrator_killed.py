@@ -79,6 +79,7 @@ def test_ctrl_c_and_hangup_of_the_terminal_do_not_reach_a_phase(room: Room) -> N
     other.kill()
 
 
+@pytest.mark.sweep
 def test_case_E1_E3_F59_the_time_limit_holds_without_an_orchestrator(room: Room, mode: str) -> None:
     text = f"{DAEMON}{STUBBORN}echo ready > ready; sleep 1000"
     other = room.orchestrate("build-1", text, timeout_s=1.0)
@@ -93,6 +94,7 @@ def test_case_E1_E3_F59_the_time_limit_holds_without_an_orchestrator(room: Room,
     assert dead(room.pid("stubborn"))
 
 
+@pytest.mark.sweep
 def test_case_F9_a_stopped_supervisor_is_not_lost_and_can_be_cancelled(
     room: Room, mode: str
 ) -> None:

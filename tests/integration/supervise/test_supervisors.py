@@ -34,6 +34,7 @@ def test_a_packet_may_be_handed_over_before_the_last_exit_line_is_durable(room: 
     assert room.record("test-1").reason is None
 
 
+@pytest.mark.sweep
 def test_phases_that_run_at_once_have_a_supervisor_each(room: Room, mode: str) -> None:
     names = [f"p{n}-1" for n in range(6)]
     for name in names:
@@ -232,6 +233,7 @@ def test_no_interpreter_is_executed_and_all_is_synced_between_orchestrator_and_b
     assert len(plain) == 2, plain  # the nursery, and one supervisor for the whole chain
 
 
+@pytest.mark.sweep
 def test_eight_waiting_supervisors_are_small(room: Room) -> None:
     names = [f"p{n}-1" for n in range(8)]
     for name in names:

@@ -49,6 +49,7 @@ def tree_of(adw: Adw, run_dir: Path) -> Path:
     return adw.repo.path / "trees" / run_dir.name
 
 
+@pytest.mark.sweep
 def test_case_C9_what_a_failed_phase_left_is_in_the_tree_and_in_a_ref(tmp_path: Path) -> None:
     script = "echo more >>work.txt\necho new >new.txt\nexit 1\n"
     adw, run_dir, _ = run_of(tmp_path, "  build: {run: [tools/b]}\n", {"b": script}, 1)
@@ -147,6 +148,7 @@ test "$n" -ge 1
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("more", ["", "git add -A\ngit commit -q -m half"], ids=["", "committed"])
 def test_on_retry_reset_puts_the_tree_back_before_the_next_attempt(
     tmp_path: Path, more: str
@@ -183,6 +185,7 @@ def test_a_reset_undoes_no_repair(tmp_path: Path) -> None:
     assert events(run_dir, "tree_reset") == []
 
 
+@pytest.mark.sweep
 def test_a_persons_changes_are_kept_when_a_reset_takes_them_back(tmp_path: Path) -> None:
     phases = "  build: {run: [tools/b], on_retry: reset}\n"
     adw, run_dir, _ = run_of(tmp_path, phases, {"b": "echo x >x.txt\nexit 1\n"}, 1)
@@ -196,6 +199,7 @@ def test_a_persons_changes_are_kept_when_a_reset_takes_them_back(tmp_path: Path)
     assert told["child_id"] == "build-2"
 
 
+@pytest.mark.sweep
 def test_a_branch_that_a_person_moved_is_not_reset(tmp_path: Path) -> None:
     phases = "  build: {run: [tools/b], on_retry: reset}\n"
     adw, run_dir, _ = run_of(tmp_path, phases, {"b": "test -e mine.txt\n"}, 1)

@@ -45,6 +45,7 @@ def stopped(ground: Ground) -> None:
     ground.go()
 
 
+@pytest.mark.sweep
 def test_case_C8_a_worktree_that_is_gone_comes_back_from_the_branch(ground: Ground) -> None:
     """Also where only the remote still has the branch; what was pushed is neither redone nor
     pushed over."""
@@ -131,6 +132,7 @@ def test_case_C5_the_repository_that_adw_was_called_in_is_the_one_that_changes(
     assert len(ground.repo.git("worktree", "list").splitlines()) == 2
 
 
+@pytest.mark.sweep
 def test_case_E12_an_agent_that_outlived_its_orchestrator_is_adopted_before_another_starts(
     ground: Ground,
 ) -> None:

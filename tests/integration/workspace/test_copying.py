@@ -203,6 +203,7 @@ def test_the_folder_of_worktrees_is_never_copied_into_one(there: There) -> None:
     assert there.bring("trees") == ["`trees` holds the worktrees of runs: not copied"]
 
 
+@pytest.mark.sweep
 def test_after_a_kill_at_any_change_of_the_disk_the_next_call_makes_it_whole(
     there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def kill_in_add(
     return len(points), fired
 
 
+@pytest.mark.sweep
 @pytest.mark.fault
 def test_a_sample_of_kills_in_worktree_add(
     repo: Repo, located: Repository, shim: Callable[[str], None], tmp_path: Path
@@ -126,6 +127,7 @@ def commit_in(repo: Repo, tree: Worktree) -> tuple[str, str]:
     return phase.commit(context_for(tree, state_root))
 
 
+@pytest.mark.sweep
 @pytest.mark.fault
 @pytest.mark.parametrize("command", ["add -A", "commit --quiet"])
 def test_a_sample_of_kills_in_a_commit(

@@ -119,6 +119,7 @@ def test_case_D1_the_first_choice_is_the_same_in_every_process(tmp_path: Path) -
     assert said == {"(9161, 9261)\n"}
 
 
+@pytest.mark.sweep
 def test_case_D5_every_phase_has_the_pair_in_its_environment_and_after_a_resume_too(
     tmp_path: Path,
 ) -> None:

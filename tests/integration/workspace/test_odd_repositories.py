@@ -72,6 +72,7 @@ def with_submodule(base: Path, **config: Any) -> Odd:
     return odd
 
 
+@pytest.mark.sweep
 def test_a_submodule_is_empty_in_the_worktree_and_that_is_told_once(tmp_path: Path) -> None:
     odd = with_submodule(tmp_path)
 
@@ -84,6 +85,7 @@ def test_a_submodule_is_empty_in_the_worktree_and_that_is_told_once(tmp_path: Pa
     assert line not in odd.ok("resume", odd.adw_id)
 
 
+@pytest.mark.sweep
 def test_setup_checks_a_submodule_out_and_the_run_goes_on_over_it(tmp_path: Path) -> None:
     odd = with_submodule(tmp_path, setup=INIT)
 
@@ -117,6 +119,7 @@ def with_filter(base: Path, monkeypatch: pytest.MonkeyPatch) -> Odd:
     return odd
 
 
+@pytest.mark.sweep
 def test_large_files_come_by_their_filter_and_go_back_as_pointers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_without_the_filters_program_the_pointers_are_what_is_there(
     assert odd.tree.git("diff", "--name-only", "main", "HEAD") == "new.bin"
 
 
+@pytest.mark.sweep
 def test_a_filter_that_fails_is_told_in_gits_words_and_mended_by_a_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_line_break_in_the_path_of_the_repository_is_refused(tmp_path: Path) -
     assert done.stderr.startswith("error: the path of the repository has a line break in it\n")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES[:-1])
 def test_a_repository_of_any_name_with_files_of_any_name(tmp_path: Path, name: bytes) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))

@@ -139,6 +139,7 @@ def test_an_older_git_is_told(
         update(place, "main", tip)
 
 
+@pytest.mark.sweep
 def test_a_kill_before_any_git_or_write_of_the_going_over_is_finished_by_the_next(
     repo: Repo, own: Repo, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -369,6 +369,7 @@ states = st.builds(
 )
 
 
+@pytest.mark.sweep
 @settings(max_examples=200, deadline=None)
 @given(states)
 def test_what_is_written_is_read_back_equal_and_written_the_same(state: ADWStateData) -> None:

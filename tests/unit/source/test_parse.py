@@ -99,6 +99,7 @@ def test_h26_tags_are_refused(text: str) -> None:
     assert refused(f"a: {text}").startswith("1:4 the tag `!")
 
 
+@pytest.mark.sweep
 def test_h28_100_000_entries_are_refused() -> None:
     text = "phases:\n" + "".join(f"  p{i}: {{run: [x]}}\n" for i in range(100_000))
 

@@ -68,6 +68,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("patterns"))
 
 
+@pytest.mark.sweep
 @settings(max_examples=300)
 @given(
     planted=st.lists(paths, max_size=8),

@@ -31,6 +31,7 @@ def _write(run_dir: str, count: int) -> None:
     history.flush()
 
 
+@pytest.mark.sweep
 def test_a_history_cut_at_every_byte_goes_on_with_the_next_number_FS_20(run_dir: str) -> None:
     _write(run_dir, 3)
     path = Path(run_dir, "state", "task_history.jsonl")
@@ -185,6 +186,7 @@ def test_ST_18_the_second_opener_is_refused_and_death_frees_the_run(run_dir: str
     runs.open_run(run_dir).close()
 
 
+@pytest.mark.sweep
 def test_case_E6_a_holder_with_a_reused_process_id_is_not_named(run_dir: str) -> None:
     lock = runs.open_run(run_dir)
     who = json.loads(Path(run_dir, "lock").read_text())

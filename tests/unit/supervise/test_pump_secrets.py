@@ -154,6 +154,7 @@ def _nul() -> Iterable[bytes]:
     return itertools.repeat(bytes(CHUNK), 800)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("pieces", [_plain, _nearly, _secrets_only, _nul])
 def test_fifty_megabytes_in_one_line_are_pumped_in_flat_memory(
     tmp_path: Path, pieces: Callable[[], Iterable[bytes]]
