@@ -98,6 +98,8 @@ def body_environment(
     }
     if phase.use is not None:
         own["ADW_OPTIONS"] = json.dumps(dict(phase.options), ensure_ascii=False)
+    if phase.secrets:
+        own["ADW_SECRETS"] = ",".join(phase.secrets)
     return {**base, **dict(phase.env), **own}
 
 

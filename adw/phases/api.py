@@ -21,7 +21,7 @@ Standard library, `store.files`, `store.effects` and `store.encoding` only; impo
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -210,7 +210,25 @@ def intended(context: Context, key: str, *, once: bool = False, payload: bytes =
         key=key,
         once=once,
         payload=payload,
+        blot=_without_secrets(os.environ),
     )
+
+
+def _without_secrets(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """Takes the secrets of this phase out of a text, plain or encoded."""
+    names = environ.get("ADW_SECRETS", "").split(",")
+    values = tuple(value for name in names if name and (value := environ.get(name)))
+    if not values:
+        return str
+
+    def blot(text: str) -> str:
+        from adw.supervise.pump import Redactor
+
+        redactor = Redactor(values)
+        data = text.encode("utf-8", "surrogateescape")
+        return (redactor.feed(data) + redactor.rest()).decode("utf-8", "replace")
+
+    return blot
 
 
 def options(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -57,6 +57,8 @@ class Effect:
     """Once in the run, whatever the phase and round."""
     payload: bytes = b""
     """What it would do, for the record; not part of its name."""
+    blot: Callable[[str], str] = str
+    """Takes secrets out of what is kept."""
 
     @property
     def path(self) -> str:
@@ -125,18 +127,18 @@ def _perform(effect: Effect, act: Act, probe: Probe | None, lock: int) -> Found:
     if probe is not None:
         output = _look(effect, probe, record, begun=begun)
         if output is not None:
-            return Found(_receipt(path, record, output, "found by its look-up"), acted=False)
+            return Found(_receipt(effect, record, output, "found by its look-up"), acted=False)
     os.set_inheritable(lock, True)  # noqa: FBT003 - what acts may outlive this process
     try:
         output = act()
     except Exception as error:
         state = "not_done" if isinstance(error, NotDone) else "intent"
         with suppress(StoreError):  # what went wrong with the act is more to the point
-            _save(path, {**record, "state": state, "note": _note(error)})
+            _save(path, {**record, "state": state, "note": _note(effect, error)})
         raise
     finally:
         os.set_inheritable(lock, False)  # noqa: FBT003
-    return Found(_receipt(path, record, output or "", None), acted=True)
+    return Found(_receipt(effect, record, output or "", None), acted=True)
 
 
 def _intent(effect: Effect, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def _look(effect: Effect, probe: Probe, record: dict[str, Any], *, begun: bool) 
     try:
         return _patiently(once)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a look-up: it did not tell
-        why = f"{LOOKS} look-ups could not tell: {_note(error)}"
+        why = f"{LOOKS} look-ups could not tell: {_note(effect, error)}"
     if begun:
         _unknown(effect, record, why)
     _save(effect.path, {**record, "state": "not_done", "note": why})
@@ -203,19 +205,21 @@ def _unknown(effect: Effect, record: dict[str, Any], why: str) -> None:
     raise EffectUnknown(key=effect.key, word=word, adw_id=adw_id, reason=why)
 
 
-def _receipt(path: str, record: dict[str, Any], output: str, note: str | None) -> dict[str, Any]:
-    data = output.encode("utf-8", "replace")
+def _receipt(
+    effect: Effect, record: dict[str, Any], output: str, note: str | None
+) -> dict[str, Any]:
+    data = effect.blot(output).encode("utf-8", "replace")
     if len(data) > OUTPUT_BYTES:
         note = f"the output had more than {OUTPUT_BYTES} bytes, only these are kept"
         data = data[:OUTPUT_BYTES]
     text = data.decode("utf-8", "ignore")
     done = {**record, "state": "done", "done_at": clock.stamp(), "output": text, "note": note}
-    _save(path, done)
+    _save(effect.path, done)
     return done
 
 
-def _note(error: BaseException) -> str:
-    words = " ".join(str(error).split())
+def _note(effect: Effect, error: BaseException) -> str:
+    words = " ".join(effect.blot(str(error)).split())
     return (words or type(error).__name__)[:_NOTE_CHARS]
 
 

@@ -241,3 +241,22 @@ def test_a_phase_that_runs_alone_is_in_the_round_that_the_whole_workflow_says(
 
     assert posted(ground) == ["tell-1", "tell-3"]
     assert (ground.line("tell-3", "launch") or {})["round"] == 2
+
+
+def test_case_J5_what_is_kept_of_an_effect_has_no_secret_in_it(
+    tmp_path: Path, grounds: list[Ground]
+) -> None:
+    text = (
+        f"{ADW} effect tell -- sh -c 'echo \"used $TOKEN\"';"
+        f" {ADW} effect fail -- sh -c 'echo \"$TOKEN\" >&2; exit 1' || true"
+    )
+    phases = {"tell": phase(text, secrets=["TOKEN"])}
+    ground = Ground(tmp_path / "g", phases, env={"TOKEN": "canary-0123456789"})
+    grounds.append(ground)
+
+    ground.ok("run", "w", "47")
+
+    kept = [path.read_text() for path in (ground.run_dir / "effects").glob("*.json")]
+    assert len(kept) == 2
+    assert any("used [redacted]" in text for text in kept)
+    assert not any("canary" in text for text in kept)
