@@ -254,6 +254,13 @@ class StoreError(EnvironmentFault):
         return cls(path=path, reason=error.strerror or str(error), fix=None)
 
 
+class ReadError(StoreError):
+    """A file that is there could not be read: that never means that there is none."""
+
+    code = "store.unreadable"
+    text = "cannot read `{path}`: {reason}"
+
+
 # --- repository --------------------------------------------------------------------------
 
 

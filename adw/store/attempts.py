@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import failpoints
-from adw.errors import StoreError
+from adw.errors import ReadError
 from adw.ids import PHASE_NAME
 from adw.store import files
 from adw.store.encoding import fits, json_bytes
@@ -99,7 +99,7 @@ def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
     """The good lines of an attempt; [] where there is no file.
 
     Raises:
-        StoreError: It is there and cannot be read: that never means that there is no attempt.
+        ReadError: It is there and cannot be read: that never means that there is no attempt.
     """
     path = os.path.join(attempt_dir, FILE)
     try:
@@ -107,7 +107,7 @@ def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise StoreError.of(error, path) from error
+        raise ReadError.of(error, path) from error
     return list(_good(data))
 
 

@@ -9,6 +9,7 @@ Source: gitrepository-layout(5); git-worktree(1), "DETAILS".
 """
 
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from adw.errors import UsageError
+from adw.errors import ReadError, UsageError
 
 Registration = Literal["absent", "half", "whole", "foreign"]
 Directory = Literal["absent", "empty", "ours", "other"]
@@ -218,7 +219,11 @@ def same(one: str, other: str) -> bool:
 
 
 def read_text(path: str) -> str | None:
-    """A small file's text without its final newline; None for whatever cannot be read as one."""
+    """A small file's text without its final newline; None for whatever is not one.
+
+    Raises:
+        ReadError: The disk or a limit of the system is at fault.
+    """
     data = _read(path, _SMALL)
     return None if data is None else data.decode("utf-8", "surrogateescape").rstrip("\n")
 
@@ -227,7 +232,9 @@ def _read(path: str, limit: int) -> bytes | None:
     # Not store.files.read: these are git's files, and who owns them is git's own check.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in _SICK:
+            raise ReadError.of(error, path) from error
         return None
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode) or os.fstat(fd).st_size > limit:
@@ -236,8 +243,14 @@ def _read(path: str, limit: int) -> bytes | None:
         while part := os.read(fd, 1 << 20):
             parts.append(part)
         return b"".join(parts)
+    except OSError as error:
+        raise ReadError.of(error, path) from error
     finally:
         os.close(fd)
+
+
+_SICK: Final = frozenset({errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE})
+"""What a disk or a limit says: nothing about whether the file is there."""
 
 
 def _registration(place: Place, locked: str | None) -> Registration:

@@ -160,6 +160,11 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: free some space, then adw resume cc73faf1"
         ),
     ),
+    errors.ReadError: (
+        {"path": "attempts/build-1/attempt.jsonl", "reason": "Input/output error", "fix": None},
+        4,
+        "error: cannot read `attempts/build-1/attempt.jsonl`: Input/output error",
+    ),
     errors.RepositoryError: (
         {
             "detail": "not inside a git repository",
