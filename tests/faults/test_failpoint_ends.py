@@ -13,7 +13,7 @@ from tests.support.ground import Ground, phase
 OF_REQUESTS: Final = {"request.applied", "request.moved"}
 """Reached only when somebody asks something: tests/faults/test_requests.py walks these."""
 PHASES: Final = {
-    "build": phase("echo built > made.txt"),
+    "build": phase("echo built > made.txt", outputs={"made": {"path": "made.txt"}}),
     "commit": {"use": "commit", "needs": ["build"]},
 }
 _VARYING: Final = {
