@@ -27,6 +27,9 @@ FIELDS: Final = {
     "state_set": {"model_set": "heavy"},
     "task_add": {"phase": "build", "text": "It is broken.\n"},
 }
+assert requests.KINDS - set(ONCE) == {
+    "settle"
+}  # needs an effect: tests/integration/test_effects.py
 ADDED: Final = ("publish.before", "history.written", "request.applied", "request.moved")
 FATAL: Final = ("state.before_rename", "state.after_rename", "request.applied", "request.moved")
 
@@ -184,7 +187,7 @@ def test_without_an_orchestrator_there_is_nothing_to_pause(make_ground: MakeGrou
 @pytest.mark.parametrize(
     ("kind", "point"),
     swept(
-        itertools.product(sorted(requests.KINDS), sorted(OF_REQUESTS)),
+        itertools.product(sorted(ONCE), sorted(OF_REQUESTS)),
         ("cancel", "request.applied"),
         ("state_set", "request.moved"),
         ("task_add", "request.applied"),
@@ -235,7 +238,7 @@ def test_an_asker_killed_while_it_applies_leaves_a_request_that_is_applied_once(
     assert_one_cancel(ground, kind)
 
 
-@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "cancel"))
+@pytest.mark.parametrize("kind", swept(sorted(ONCE), "cancel"))
 def test_an_asker_killed_after_the_asking_is_answered_all_the_same(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -248,7 +251,7 @@ def test_an_asker_killed_after_the_asking_is_answered_all_the_same(
     assert_applied_once(ground, kind)
 
 
-@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "pause"))
+@pytest.mark.parametrize("kind", swept(sorted(ONCE), "pause"))
 def test_a_request_whose_asker_and_holder_both_died_is_handled_first_by_resume(
     make_ground: MakeGround, kind: str
 ) -> None:
@@ -317,7 +320,7 @@ def test_case_A4_of_two_processes_with_100_requests_each_none_is_lost(
     assert not runs.held(str(ground.run_dir))
 
 
-@pytest.mark.parametrize("kind", swept(sorted(requests.KINDS), "cancel"))
+@pytest.mark.parametrize("kind", swept(sorted(ONCE), "cancel"))
 def test_a_phase_cannot_ask_anything_of_its_own_run(make_ground: MakeGround, kind: str) -> None:
     asked = " ".join([sys.executable, "-m", "adw", *words(kind, '"$ADW_ID"')])
     text = f'code=0; {asked} 2> "$GROUND/said" || code=$?; echo $code > "$GROUND/code"'
