@@ -219,8 +219,7 @@ def _receipt(
 
 
 def _note(effect: Effect, error: BaseException) -> str:
-    words = " ".join(effect.blot(str(error)).split())
-    return (words or type(error).__name__)[:_NOTE_CHARS]
+    return (" ".join(effect.blot(str(error)).split()) or type(error).__name__)[:_NOTE_CHARS]
 
 
 # --- records -----------------------------------------------------------------------------
