@@ -54,12 +54,16 @@ SEED: Final = int(os.environ.get("ADW_SEED", "20261130"))
 """Of every sample of points."""
 
 
+WHOLE: Final = os.environ.get("ADW_SWEEPS") == "whole"
+"""Asked for when this is loaded: each test runs without the variables of adw."""
+
+
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
     """All points with ADW_SWEEPS=whole, else a sample of so many of them, in their order.
 
     A whole sweep of a longer run takes tens of minutes; the checks of each change try a sample.
     """
-    if os.environ.get("ADW_SWEEPS") == "whole" or len(points) <= most:
+    if WHOLE or len(points) <= most:
         return list(points)
     print(f"seed {SEED}: {most} of {len(points)} points; ADW_SWEEPS=whole tries all")
     chosen = random.Random(SEED).sample(range(len(points)), most)
