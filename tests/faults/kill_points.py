@@ -50,22 +50,22 @@ class Point(NamedTuple):
     """The call as strace showed it, shortened."""
 
 
-SEED: Final = int(os.environ.get("ADW_SEED", "20261130"))
+SEED: Final = int(os.environ.get("SWEEP_SEED", "20261130"))
 """Of every sample of points."""
 
 
-WHOLE: Final = os.environ.get("ADW_SWEEPS") == "whole"
-"""Asked for when this is loaded: each test runs without the variables of adw."""
+WHOLE: Final = os.environ.get("SWEEPS") == "whole"
+"""No name of adw: conftest.py takes those away before anything is loaded."""
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """All points with ADW_SWEEPS=whole, else a sample of so many of them, in their order.
+    """All points with SWEEPS=whole, else a sample of so many of them, in their order.
 
     A whole sweep of a longer run takes tens of minutes; the checks of each change try a sample.
     """
     if WHOLE or len(points) <= most:
         return list(points)
-    print(f"seed {SEED}: {most} of {len(points)} points; ADW_SWEEPS=whole tries all")
+    print(f"seed {SEED}: {most} of {len(points)} points; SWEEPS=whole tries all")
     chosen = random.Random(SEED).sample(range(len(points)), most)
     return [points[number] for number in sorted(chosen)]
 
