@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import leftovers
+from tests.support import counting, leftovers
 from tests.support.adw import forget_unfinished
 
 _LOOPBACK = ("127.", "::1", "localhost")
@@ -46,9 +46,27 @@ class SkippedInCI(AssertionError):
     """Tests were skipped where none may be: what they show was not shown."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what `python -m tests.faults.catalogue` asks for."""
+    parser.addoption("--counted", metavar="FILE", help="write what marked tests counted, as JSON")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let reports tell which faults and hostile inputs a test shows."""
+    counting.mark(items)
+
+
+@pytest.fixture
+def counted(request: pytest.FixtureRequest) -> counting.Counted:
+    """Count the points of a sweep: see `tests/support/counting.py`."""
+    return counting.Counted(request.node.user_properties)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Clean the environment before any test module is imported."""
-    del config
+    path = config.getoption("--counted")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(counting.Collected(path))
     for name in list(os.environ):
         if name.startswith(("ADW_", "GIT_", "XDG_", "SSH_")):
             del os.environ[name]
