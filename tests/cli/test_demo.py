@@ -36,7 +36,7 @@ def play(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.fault
+@pytest.mark.fault("F2", by="the demo: SIGKILL of the orchestrator while a phase runs")
 def test_the_demo_ends_with_one_real_commit_after_a_real_kill(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -92,7 +92,7 @@ def sweep(base: Path, points: list[Point]) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.fault
+@pytest.mark.fault("F1", "F46", by="strace: SIGKILL before calls of adw rewind")
 def test_a_kill_in_rewind(tmp_path: Path) -> None:
     needs_strace()
     points = baseline(tmp_path / "baseline", "git")

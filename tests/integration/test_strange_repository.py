@@ -23,6 +23,7 @@ import pytest
 
 from adw.store import attempts, runs
 from tests.support.adw import command
+from tests.support.counting import Counted
 from tests.support.repo import Repo, make_repo
 from tests.support.wait import until
 
@@ -230,7 +231,7 @@ def one_test_broken(strange: Strange) -> Iterator[None]:
 
 
 @pytest.mark.sweep
-@pytest.mark.fault
+@pytest.mark.fault("F2", "F4", by="SIGKILL in a run on another project's repository")
 @pytest.mark.xdist_group("strange")
 def test_a_repository_never_seen_before_survives_a_kill_amid_its_tests(strange: Strange) -> None:
     strange.issue(1)
@@ -250,11 +251,11 @@ def test_one_broken_test_fails_the_run_and_later_phases_stay_unstarted(strange: 
 
 
 @pytest.mark.sweep
-@pytest.mark.fault
+@pytest.mark.fault("F2", "F4", by="SIGKILL in a run on another project's repository")
 @pytest.mark.timeout(1100)
 @pytest.mark.xdist_group("strange")
 def test_the_whole_suite_of_a_repository_with_a_kill_in_each_of_its_five_phases(
-    strange: Strange,
+    strange: Strange, counted: Counted
 ) -> None:
     strange.settings(WHOLE)
     strange.issue(10)
@@ -271,4 +272,4 @@ def test_the_whole_suite_of_a_repository_with_a_kill_in_each_of_its_five_phases(
     strange.issue(20)
     with one_test_broken(strange):
         check_broken(strange, 20)
-    print(f"points {len(PHASES)}, fired {len(PHASES)}, passed {len(PHASES)}")
+    counted(len(PHASES), len(PHASES), len(PHASES), what="a kill in each phase")
