@@ -205,7 +205,7 @@ class Body:
         kill_at = time.monotonic() + self._spec["grace_s"]
         give_up_at = float("inf")
         if found:
-            tree.signal_all(found, signal.SIGTERM)
+            tree.ask_to_end(found, lambda: ears.tree.others(childless=ears.childless))
         while found and time.monotonic() < give_up_at:
             look_at = min(kill_at, time.monotonic() + _LOOK_EVERY_S)
             if time.monotonic() >= kill_at or ears.stops > max(asked, 1):

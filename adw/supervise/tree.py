@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from adw.store import files
@@ -22,6 +23,8 @@ from adw.supervise import cgroups, procs
 PATIENCE_S: Final = 5.0  # how long a killed process is waited for
 _NURSERY_S: Final = 10.0  # how long a living nursery is given to end its orphans
 _PAUSE_S: Final = 0.005
+_STOP_ROUNDS: Final = 20
+_STOP_S: Final = 0.05  # one that waits in the kernel, as after vfork(2), does not stop before it
 
 
 class Inside:
@@ -70,6 +73,41 @@ def signal_all(found: dict[int, int], number: int) -> None:
         procs.send(pid, start_time, number)
         if number == signal.SIGTERM:
             procs.send(pid, start_time, signal.SIGCONT)  # a stopped process acts on nothing
+
+
+def ask_to_end(found: dict[int, int], look: Callable[[], dict[int, int]]) -> None:
+    """Send SIGTERM to a whole tree at one instant.
+
+    A process that is asked as soon as it is seen may have forked after the look: its child would
+    never be asked, and cost the whole grace. A child that a process starts when it is asked, to
+    clean up, must not be asked, though. So all are stopped first, which ends forking, until a look
+    finds nobody new; a tree that grows faster than it is stopped is asked as far as it is known.
+
+    Args:
+        found: What the first look found.
+        look: Looks again, as `Inside.others` does.
+    """
+    asked: dict[int, int] = {}
+    for _ in range(_STOP_ROUNDS):
+        new = {pid: start for pid, start in found.items() if asked.get(pid) != start}
+        if not new:
+            break
+        signal_all(new, signal.SIGSTOP)
+        _await_stopped(new)
+        asked.update(new)
+        found = look()
+    signal_all(asked, signal.SIGTERM)
+
+
+def _await_stopped(found: dict[int, int]) -> None:
+    """Wait until processes stand still: a fork that had begun ends before its process stops."""
+    deadline = time.monotonic() + _STOP_S
+    for pid, start_time in found.items():
+        while time.monotonic() < deadline:
+            seen = procs.look(pid)
+            if seen is None or seen.start_time != start_time or seen.state in "TtZX":
+                break
+            time.sleep(_PAUSE_S / 10)
 
 
 def orphans(keep: frozenset[int]) -> dict[int, int]:

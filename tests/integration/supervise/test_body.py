@@ -2,8 +2,10 @@
 
 import errno
 import os
+import random
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,6 +200,36 @@ def test_a_body_may_end_in_its_own_way_within_the_grace(room: Room, mode: str) -
     record = room.record("build-1")
     assert (record.reason, record.exit_code) == ("stopped", 3)
     assert room.log("build-1") == b"bye\n"
+
+
+def test_what_a_body_starts_to_clean_up_is_not_asked_to_end(room: Room, mode: str) -> None:
+    cleaning = "sh -c 'sleep 0.3; echo clean'"
+    text = f'trap "{cleaning}; exit 3" TERM; touch ready; while :; do sleep 0.02; done'
+    room.shell("build-1", text, grace_s=20.0)
+    until((room.path / "ready").exists)
+    room.local.stop("build-1")
+    assert room.record("build-1").exit_code == 3
+    assert room.log("build-1") == b"clean\n"
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(300)
+def test_a_child_that_is_born_as_the_stop_comes_does_not_cost_the_grace(
+    room: Room, mode: str
+) -> None:
+    """It was 3 to 8 of 100 stops when TERM went to what one look had found."""
+    dice = random.Random(mode)
+    text = 'for i in 1 2 3 4 5 6 7 8 9 0; do sh -c "sleep 1000; true" & done; wait'
+    slow = []
+    for n in range(1, 101):
+        room.shell(f"build-{n}", text, grace_s=5.0)
+        room.await_line(f"build-{n}", "supervisor")
+        time.sleep(dice.uniform(0, 0.05))  # any moment will do
+        begun = time.monotonic()
+        room.local.stop(f"build-{n}")
+        room.record(f"build-{n}")
+        slow += [n] if time.monotonic() - begun > 4.5 else []
+    assert slow == [], f"{len(slow)} of 100"
 
 
 def test_a_second_stop_ends_the_grace(room: Room) -> None:
