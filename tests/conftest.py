@@ -56,10 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     counting.mark(items)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def counted(request: pytest.FixtureRequest) -> counting.Counted:
     """Count the points of a sweep: see `tests/support/counting.py`."""
-    return counting.Counted(request.node.user_properties)
+    found = counting.Counted(request.node.user_properties)
+    counting.begin(found)
+    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:

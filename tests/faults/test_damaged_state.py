@@ -63,6 +63,7 @@ def assert_refused(
     assert list(listed.values()) == ["succeeded"]
 
 
+@pytest.mark.fault("F38", by="cut at every length")
 @pytest.mark.sweep
 def test_case_A3_a_state_truncated_at_each_length_is_refused(two_runs: Ground) -> None:
     state = victim(two_runs)
@@ -125,6 +126,7 @@ ODD: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
 }
 
 
+@pytest.mark.fault("F38", by="written by hand")
 @pytest.mark.sweep
 def test_case_A9_A10_F38_an_odd_state_is_refused_untouched(two_runs: Ground) -> None:
     state = victim(two_runs)

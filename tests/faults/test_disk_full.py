@@ -53,6 +53,7 @@ def fill(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.fault("F14", "F16", by="a small tmpfs that the phase fills")
 @pytest.mark.sweep
 def test_case_A12_a_disk_that_a_phase_fills_stops_the_run_with_its_state_intact(
     small: Ground,
@@ -75,6 +76,7 @@ def test_case_A12_a_disk_that_a_phase_fills_stops_the_run_with_its_state_intact(
     assert small.ran("two") == ["two-1"]
 
 
+@pytest.mark.fault("F14", "F16", by="a full tmpfs")
 @pytest.mark.sweep
 def test_case_A12_on_a_full_disk_no_run_begins(small: Ground) -> None:
     filler = fill(small.agents)
@@ -89,6 +91,7 @@ def test_case_A12_on_a_full_disk_no_run_begins(small: Ground) -> None:
     assert not [name for name in os.listdir(small.agents) if name.startswith(".new-")]
 
 
+@pytest.mark.fault("F16", by="a full tmpfs")
 @pytest.mark.sweep
 def test_case_A12_resume_on_a_full_disk_touches_nothing(small: Ground) -> None:
     killed = small.adw("run", "w", "47", ADW_FAILPOINT="state.after_rename")
@@ -108,6 +111,7 @@ def test_case_A12_resume_on_a_full_disk_touches_nothing(small: Ground) -> None:
     assert [e[0] for e in small.entries() if e[2]] == ["one", "two", "three"]
 
 
+@pytest.mark.fault("F42", by="a tmpfs mounted anew, read-only")
 @pytest.mark.sweep
 def test_case_A12_a_read_only_disk_is_told_of(small: Ground) -> None:
     small.go()

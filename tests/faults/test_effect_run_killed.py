@@ -57,6 +57,7 @@ def end(ground: Ground, run: Any, who: str) -> None:
         until(lambda: dead(pids[who]), what=f"death of the {who}")
 
 
+@pytest.mark.fault("F4", "F49", by="SIGKILL while the remote has taken a comment")
 @pytest.mark.sweep
 @pytest.mark.parametrize("who", ["program", "supervisor", "orchestrator", "all"])
 def test_case_G3_one_comment_whoever_is_killed(ground: Ground, remote: Remote, who: str) -> None:

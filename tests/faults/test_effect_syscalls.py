@@ -25,6 +25,7 @@ from tests.faults.kill_points import (
     points_of,
     thinned,
 )
+from tests.support.counting import tally
 from tests.support.fake_remote import Remote, serving
 
 CALLS: Final = (*CHANGING, "connect", "recvfrom", "wait4")
@@ -153,8 +154,7 @@ def sweep(
             assert sorted(phase.outside()) == ["cc73faf1/review/1", "cc73faf1/review/2"]
         except AssertionError as error:
             wrong.append(f"{point}: {error}")
-    print(f"{what}: {len(points)} points, {fired} fired, {len(points) - len(wrong)} passed")
-    assert not wrong, f"{len(wrong)} of {len(points)}\n" + "\n\n".join(wrong)
+    tally(len(points), fired, what=what, wrong=wrong)
 
 
 def _points(phase: Phase) -> list[Point]:
@@ -165,6 +165,9 @@ def _points(phase: Phase) -> list[Point]:
 WAYS: Final = [("ok", False), ("lost", False), ("bad_gateway", False), ("cut", False), ("ok", True)]
 
 
+@pytest.mark.fault(
+    "F49", "F50", by="strace: SIGKILL before each call; a remote that loses its answer"
+)
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("mode", "blind"), WAYS)
@@ -190,6 +193,7 @@ def api(base: Path, remote: Remote, mode: str, *, blind: bool, sample: int | Non
     sweep(f"Python API, {mode}, blind={blind}", make, points, base, blind=blind)
 
 
+@pytest.mark.fault("F49", "F50", by="strace: SIGKILL before each call of `adw effect`")
 @pytest.mark.sweep
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("blind", [False, True])

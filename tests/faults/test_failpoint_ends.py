@@ -45,6 +45,7 @@ def unkilled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return end
 
 
+@pytest.mark.fault("F1", "F5", "F8", by="SIGKILL at each failpoint")
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     "name",

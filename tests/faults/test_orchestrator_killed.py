@@ -48,6 +48,7 @@ def ground(make_ground: MakeGround, mode: str) -> Ground:
     return make_ground(phases, env=disable(mode))
 
 
+@pytest.mark.fault("F2", by="SIGKILL while a phase runs")
 @pytest.mark.sweep
 def test_ST_14_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
     ground: Ground, mode: str
@@ -72,6 +73,7 @@ def test_ST_14_a_phase_lives_on_and_is_adopted_with_its_true_exit_status(
     assert_once(ground)
 
 
+@pytest.mark.fault("F2", "F8", by="SIGKILL while a phase runs")
 @pytest.mark.sweep
 def test_case_B14_a_phase_that_ends_while_nobody_watches_is_recorded_and_not_repeated(
     ground: Ground,
@@ -154,6 +156,7 @@ def test_case_B4_resume_is_refused_while_the_owner_lives_and_accepted_when_it_is
     assert ground.ran("build") == ["build-1"]
 
 
+@pytest.mark.fault("F2", by="SIGKILL while a phase runs")
 def test_case_B5_a_run_killed_in_its_third_phase_goes_on_there(make_ground: MakeGround) -> None:
     ground = make_ground(
         {

@@ -22,6 +22,7 @@ from adw.store.state import load_state
 from tests.faults.conftest import swept
 from tests.faults.failing_calls import KINDS, Killed, failing
 from tests.faults.promotions import assert_settled, assert_sound, assert_whole, copies, manifest_of
+from tests.support.counting import tally
 from tests.support.fakes import AT, FakeSupervision
 from tests.unit.app.test_session import World, phase
 
@@ -152,6 +153,13 @@ def fault_at(world: Promoting, kind: str, at: int) -> bool:
     return fired
 
 
+@pytest.mark.fault(
+    "F1",
+    "F14",
+    "F16",
+    "F23",
+    by="in process: each call killed, failing once, ever after, half done",
+)
 @pytest.mark.sweep
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
@@ -174,11 +182,11 @@ def test_FS_16_each_call_of_a_sitting(kind: str, stride: int, tmp_path: Path) ->
         except AssertionError as error:
             wrong.append(f"{kind} at {at}: {error}")
         at, points = at + stride, points + 1
-    print(f"{kind}: {points} points, {points} fired, {points - len(wrong)} passed")
-    assert not wrong, "\n\n".join(wrong)
+    tally(points, points, what=kind, wrong=wrong)
     assert at > 100
 
 
+@pytest.mark.fault("F1", "F14", "F16", by="in process: several faults in one run")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("rounds", swept([20, 1000], 20))
 def test_FS_16_faults_again_and_again(rounds: int, tmp_path: Path) -> None:
@@ -218,6 +226,9 @@ def test_FS_16_copies_of_an_attempt_that_is_judged_otherwise_in_the_end_are_remo
         at += stride
 
 
+@pytest.mark.fault(
+    "F1", "F14", "F16", by="in process: each call killed, failing once, ever after, half done"
+)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stride", swept([1, 8], 8))
 def test_FS_16_taken_back_and_killed_at_each_call(stride: int, tmp_path: Path) -> None:

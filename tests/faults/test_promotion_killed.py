@@ -15,6 +15,7 @@ import pytest
 from adw import failpoints
 from tests.faults import promotions
 from tests.faults.promotions import PHASES, RAN, assert_settled, assert_sound, end_of, open_again
+from tests.support.counting import tally
 from tests.support.ground import Ground
 
 _LAUNCHER: Final = str(Path(__file__).with_name("counted_adw.py"))
@@ -69,6 +70,7 @@ def test_FS_11_the_run_tells_all_that_is_to_be_told(undisturbed: Undisturbed) ->
     assert set(ORCHESTRATOR) <= set(undisturbed.hits)
 
 
+@pytest.mark.fault("F1", "F8", by="SIGKILL at each failpoint")
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
 @pytest.mark.parametrize("name", ORCHESTRATOR)
@@ -80,8 +82,9 @@ def test_FS_16_FS_17_killed_at_each_hit_of_each_failpoint(
     fired = sum(
         killed_at(tmp_path / str(k), f"{name}:{k}", undisturbed.end) for k in range(1, points + 1)
     )
-    print(f"{name}: {points} points, {fired} fired, {fired} passed")
-    assert fired == points if name not in _VIEWS else fired
+    if name in _VIEWS:
+        points = fired
+    tally(points, fired, what=name)
 
 
 @pytest.mark.parametrize("point", ["verdict.written:2", "manifest.written:3"])

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.faults.kill_points import SEED, Killing, Point, needs_strace, thinned
+from tests.support.counting import tally
 from tests.support.ground import Ground, phase
 
 PHASES: Final = {
@@ -86,9 +87,7 @@ def sweep(base: Path, points: list[Point]) -> None:
         else:
             shutil.rmtree(base / str(number))
         fired += hit
-    print(f"rewind: {len(points)} points, {fired} fired, {len(points) - len(wrong)} passed")
-    assert not wrong, "\n\n".join(wrong)
-    assert fired == len(points)
+    tally(len(points), fired, what="rewind", wrong=wrong)
 
 
 @pytest.mark.sweep

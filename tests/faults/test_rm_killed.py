@@ -15,6 +15,7 @@ import pytest
 from adw.store.state import load_state
 from tests.faults.conftest import swept
 from tests.faults.kill_points import SEED, Killing, Point, needs_strace, thinned
+from tests.support.counting import tally
 from tests.support.ground import Ground, phase
 from tests.support.repo import Repo
 
@@ -125,10 +126,10 @@ def sweep(yard: Yard, chosen: list[Point]) -> None:
                 wrong.append(f"{point}: never fired")
         except AssertionError as error:
             wrong.append(f"{point}: {error}")
-    print(f"points {len(chosen)}, fired {fired}, passed {len(chosen) - len(wrong)}")
-    assert not wrong, f"{len(wrong)} of {len(chosen)}\n" + "\n\n".join(wrong)
+    tally(len(chosen), fired, what="removal", wrong=wrong)
 
 
+@pytest.mark.fault("F1", "F46", by="strace: SIGKILL before each call of `adw rm`")
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
 @pytest.mark.parametrize("process", ["orchestrator", "git"])

@@ -23,6 +23,7 @@ def running(make_ground: MakeGround, text: str = WAIT) -> tuple[Ground, Process,
     return ground, process, body
 
 
+@pytest.mark.fault("F10", by="the signal")
 @pytest.mark.sweep
 @BOTH
 def test_case_E14_the_first_signal_ends_the_phase_and_records_it_interrupted(
@@ -43,6 +44,7 @@ def test_case_E14_the_first_signal_ends_the_phase_and_records_it_interrupted(
     assert ground.entries()[1:] == [("build", 2, True, None), ("test", 1, True, None)]
 
 
+@pytest.mark.fault("F11", by="two signals")
 @pytest.mark.sweep
 @BOTH
 def test_case_E14_the_second_signal_leaves_at_once_and_the_run_is_resumable(
@@ -72,6 +74,7 @@ def fresh(process: Process) -> bool:
     return any(int(mask, 16) for mask in pending)
 
 
+@pytest.mark.fault("F10", by="the signal")
 def test_a_hang_up_changes_nothing(make_ground: MakeGround) -> None:
     ground, process, _ = running(make_ground)
     process.send_signal(signal.SIGHUP)

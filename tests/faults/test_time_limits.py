@@ -49,6 +49,7 @@ class Tree:
             until(lambda pid=self.pids[name]: dead(pid), what=f"death of the {name}")  # type: ignore[misc]
 
 
+@pytest.mark.fault("F59", by="a body that ignores TERM")
 @pytest.mark.sweep
 @pytest.mark.parametrize("mode", swept(["cgroup", "tag"], "cgroup"), indirect=True)
 def test_case_E1_the_time_limit_holds_without_an_orchestrator(
@@ -73,6 +74,7 @@ def gated(text: str) -> str:
     return f'if [ "$ADW_ATTEMPT" != 1 ]; then exit 0; fi; {text}{READY}sleep 1000'
 
 
+@pytest.mark.fault("F4", "F58", by="SIGKILL of both")
 @pytest.mark.sweep
 def test_with_the_supervisor_killed_too_the_tree_is_gone_after_resume(
     make_ground: MakeGround, mode: str
@@ -90,6 +92,7 @@ def test_with_the_supervisor_killed_too_the_tree_is_gone_after_resume(
     ground.all_gone()
 
 
+@pytest.mark.fault("F4", "F58", by="SIGKILL of all three")
 @pytest.mark.sweep
 def test_with_the_nursery_killed_too_a_cgroup_proves_and_a_tag_says_that_it_does_not(
     make_ground: MakeGround, mode: str

@@ -119,10 +119,12 @@ def races(ground: Ground, count: int) -> None:
     assert lister.seen <= {"interrupted", "running", "succeeded"}
 
 
+@pytest.mark.fault("F12", by="two processes")
 def test_case_K2_one_of_two_resumes_goes_on(interrupted: Ground) -> None:
     races(interrupted, 4)
 
 
+@pytest.mark.fault("F12", by="two processes, 200 times")
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
 def test_one_of_two_resumes_goes_on_200_times(interrupted: Ground) -> None:
@@ -130,6 +132,7 @@ def test_one_of_two_resumes_goes_on_200_times(interrupted: Ground) -> None:
     races(interrupted, 200)
 
 
+@pytest.mark.fault("F12", by="eight processes")
 @pytest.mark.sweep
 def test_case_E8_of_eight_resumes_one_goes_on(interrupted: Ground) -> None:
     started = [interrupted.start("resume", interrupted.adw_id) for _ in range(8)]

@@ -61,6 +61,32 @@ class Counted:
             raise PointsWithoutEffect(f"{fired} of {points} fired\n{told}")
 
 
+_current = Counted()
+
+
+def begin(counted: Counted) -> None:
+    """Have `tally` count for this test."""
+    global _current
+    _current = counted
+
+
+def tally(
+    points: int, fired: int, *, what: str = "", wrong: Sequence[str] = (), passed: int | None = None
+) -> None:
+    """Count for the test that runs just now, from functions that several tests share.
+
+    Args:
+        points: As of `Counted`.
+        fired: As of `Counted`.
+        what: As of `Counted`.
+        wrong: As of `Counted`.
+        passed: Absent: all points but one for each text in `wrong`.
+    """
+    if passed is None:
+        passed = max(0, points - len(wrong))
+    _current(points, fired, passed, what=what, wrong=wrong)
+
+
 def mark(items: Sequence[pytest.Item]) -> None:
     """Have each marked test's report carry its marks."""
     for item in items:
