@@ -152,6 +152,7 @@ def test_a_run_that_was_copied_away_is_read_without_its_repository(
     assert (refused.code, "not a git repository" in refused.err) == (2, True)
 
 
+@pytest.mark.hostile("H46")
 def test_names_of_strangers_cannot_steer_the_terminal(repo: Repo, run_dir: Path) -> None:
     path = run_dir / "attempts/plan-1/attempt.jsonl"
     path.write_bytes(path.read_bytes().replace(b"The plan", b"\\u001b[31mred"))

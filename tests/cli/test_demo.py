@@ -117,6 +117,7 @@ def test_its_json_is_one_document_with_the_final_status() -> None:
     }
 
 
+@pytest.mark.hostile("H16")
 def test_adw_started_by_adw_does_not_import_from_the_working_directory(tmp_path: Path) -> None:
     from adw.app.spawning import ADW
 

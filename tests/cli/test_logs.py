@@ -61,6 +61,7 @@ class TestPrinting:
         assert call(repo, "logs", ID, "test", "--attempt", "2").out == "two\udcff\n"
         assert call(repo, "logs", ID, "--attempt", "1").out.count("==>") == 3
 
+    @pytest.mark.hostile("H46")
     def test_case_H46_on_a_terminal_control_characters_are_shown(
         self, repo: Repo, run_dir: Path
     ) -> None:

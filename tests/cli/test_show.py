@@ -204,6 +204,7 @@ def test_a_damaged_state_is_an_error_that_says_what_to_do(repo: Repo, run_dir: P
     assert said.err.endswith(f"hint: adw doctor {ID}\n")
 
 
+@pytest.mark.hostile("H46")
 def test_what_strangers_wrote_cannot_steer_the_terminal(repo: Repo, run_dir: Path) -> None:
     info = json.loads((run_dir / "run.json").read_bytes())
     info["issue"]["title"] = "red \x1b[31m\nnext: rm -rf"

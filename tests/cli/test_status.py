@@ -112,6 +112,7 @@ class TestAllRuns:
             ({"favourite": "x"}, "unknown key `favourite`"),
         ],
     )
+    @pytest.mark.hostile("H35", "H36")
     def test_case_A10_a_newer_version_and_an_unknown_key_are_refused_untouched(
         self, repo: Repo, change: dict[str, object], told: str
     ) -> None:
@@ -215,6 +216,7 @@ class TestOneRun:
             "\nthe history is damaged in line 2, 3; `adw doctor cc73faf1` says more\n"
         )
 
+    @pytest.mark.hostile("H46")
     def test_case_H46_a_phase_cannot_steer_the_terminal(self, repo: Repo) -> None:
         run_dir = made_run(repo, handmade.failed())
         line = {"line": "exit", "exit_code": 3, "signal": None, "reason": "exit"}

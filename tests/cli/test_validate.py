@@ -1,5 +1,7 @@
 """`adw validate`."""
 
+import pytest
+
 from tests.cli.handmade import call
 from tests.support.repo import Repo
 
@@ -101,6 +103,7 @@ def test_as_json_it_has_the_documented_shape(repo: Repo) -> None:
     assert bad["faults"][0]["line"] == 1
 
 
+@pytest.mark.hostile("H46")
 def test_case_H46_a_file_cannot_steer_the_terminal(repo: Repo) -> None:
     repo.write({"evil.yaml": 'name: w\nphases: {"\\e[2J": {run: x}}\n'})
 

@@ -76,6 +76,7 @@ def test_case_D8_a_server_of_the_phase_is_waited_for_and_ends_with_it(
     assert leases.port_free(port)
 
 
+@pytest.mark.hostile("H54")
 def test_case_D7_a_stranger_on_the_port_is_named_and_left_alone(
     tmp_path: Path, ended: list[Ground]
 ) -> None:

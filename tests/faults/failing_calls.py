@@ -16,6 +16,9 @@ from adw.store import files
 KINDS: Final = ("killed", "once", "ever", "torn")
 """Killed there; an error at that call; at that one and all later ones; a write that is half done."""
 
+ONE: Final = frozenset({"once", "torn", "memory"})
+"""Kinds that harm one call only; `memory` is a MemoryError there."""
+
 _CHANGING: Final = frozenset(
     {
         "write", "pwrite", "fsync", "fdatasync", "rename", "unlink", "rmdir", "mkdir", "link",
@@ -31,8 +34,8 @@ class Killed(BaseException):
 class Calls:
     """Stands for `os` in `adw.store.files`; `made` has the calls that change something."""
 
-    def __init__(self, kind: str, at: int) -> None:
-        self.kind, self.at = kind, at
+    def __init__(self, kind: str, at: int, code: int = errno.ENOSPC) -> None:
+        self.kind, self.at, self.code = kind, at, code
         self.made: list[str] = []
 
     @property
@@ -55,29 +58,32 @@ class Calls:
         def call(*args: Any, **keys: Any) -> Any:
             self.made.append(f"{name} {args[0]}")
             number = len(self.made)
-            if number < self.at or (number > self.at and self.kind in {"once", "torn"}):
+            if number < self.at or (number > self.at and self.kind in ONE):
                 # Nothing pulls the plug here, so syncing would only cost time.
                 return None if name in {"fsync", "fdatasync"} else real(*args, **keys)
             if self.kind == "killed":
                 raise Killed
+            if self.kind == "memory" and number == self.at:
+                raise MemoryError
             if self.kind == "torn" and name == "write":
                 real(args[0], args[1][: len(args[1]) // 2])
             path = args[0] if isinstance(args[0], str) else None
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            raise OSError(self.code, os.strerror(self.code), path)
 
         return call
 
 
 @contextmanager
-def failing(kind: str, at: int, below: str) -> Iterator[Calls]:
+def failing(kind: str, at: int, below: str, code: int = errno.ENOSPC) -> Iterator[Calls]:
     """Have the call with this number fail; afterwards close what the dead would have closed.
 
     Args:
         kind: One of `KINDS`.
         at: Number of the call, from 1.
         below: Files that are open there are closed, so that their locks are free.
+        code: Number of the error.
     """
-    calls = Calls(kind, at)
+    calls = Calls(kind, at, code)
     patched = [(files, "os", os), (files, "remove_tree", files.remove_tree)]
     setattr(files, "os", calls)  # noqa: B010 - a stand-in is no module
     files.remove_tree = lambda path: _remove(calls, path)

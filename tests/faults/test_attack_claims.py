@@ -19,6 +19,7 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.hostile("H32", "H34")
 def test_a_hostile_result_is_a_failed_attempt(make_ground: MakeGround, name: str) -> None:
     """H32, H34: one line in the history, exit 1, and a resume that ends."""
     text = """printf '%s' "$HOSTILE" > "$ADW_RESULT" """

@@ -18,6 +18,7 @@ from tests.support.wait import until
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("folder", swept(["artifacts", "children"], "artifacts"))
+@pytest.mark.hostile("H18")
 def test_a_link_in_place_of_a_folder_stops_the_run_and_harms_nothing_outside(
     make_ground: MakeGround, tmp_path: Path, folder: str
 ) -> None:
@@ -201,6 +202,7 @@ ESCAPE = ('"path": "artifacts/x/plan-1/x.md"', '"path": "../../../../../../etc/p
         ESCAPE,
     ),
 )
+@pytest.mark.hostile("H19", "H21")
 def test_a_verdict_line_that_leads_outside_hands_nothing_over(
     failed: Ground, old: str, new: str
 ) -> None:
@@ -264,6 +266,7 @@ SAYINGS = {
 
 
 @pytest.mark.parametrize("name", swept(SAYINGS, "a name of a missing output"))
+@pytest.mark.hostile("H45")
 def test_no_secret_goes_from_the_words_of_a_phase_into_what_is_told(
     make_ground: MakeGround, name: str
 ) -> None:
@@ -291,6 +294,7 @@ def test_no_secret_goes_from_the_words_of_a_phase_into_what_is_told(
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H45")
 def test_words_of_a_phase_are_withheld_where_its_secret_is_not_known(
     make_ground: MakeGround,
 ) -> None:
@@ -424,6 +428,7 @@ def test_a_clarification_that_quotes_the_heading_of_the_next_hides_it_not(tmp_pa
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H18")
 def test_a_link_in_place_of_a_childs_folder_leads_no_report_outside(
     make_ground: MakeGround, tmp_path: Path
 ) -> None:
@@ -485,6 +490,7 @@ def test_a_lost_history_tells_all_promotions_again_not_the_latest_alone(
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H40", "H47")
 def test_a_verdict_that_a_phase_writes_itself_hands_nothing_over(make_ground: MakeGround) -> None:
     """H40, H47: the last word is adw's."""
     output = {

@@ -43,6 +43,7 @@ def test_a_value_that_the_state_refuses_is_a_usage_error(make_ground: MakeGround
     assert ground.ids() == []
 
 
+@pytest.mark.hostile("H34")
 def test_a_path_and_an_environment_that_are_no_utf8(make_ground: MakeGround) -> None:
     ground = make_ground(
         {"build": phase('printf %s "$ODD" > odd; cat "$ADW_TASK"')}, config={"env_pass": ["ODD"]}

@@ -152,6 +152,7 @@ def put_back(state: Path, data: bytes) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H37")
 def test_another_users_state_is_refused(two_runs: Ground) -> None:
     if os.geteuid() != 0:
         pytest.skip("giving a file away needs root: another user's state was NOT tested")

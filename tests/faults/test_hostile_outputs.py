@@ -88,6 +88,7 @@ def exchanging(root: Path, outside: Path, how: str) -> Iterator[None]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("how", EXCHANGES)
 @pytest.mark.parametrize("pattern", swept(["specs/out", "spec?/o*"], "specs/out"))
+@pytest.mark.hostile("H18", "H19", "H20", "H21")
 def test_case_H19_nothing_from_outside_is_ever_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, pattern: str
 ) -> None:
@@ -185,6 +186,7 @@ TRAPS: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H18", "H19", "H20", "H22")
 def test_case_H18_a_run_full_of_traps_copies_nothing_and_tells_each(
     make_ground: MakeGround,
 ) -> None:
@@ -222,6 +224,7 @@ def holding(directory: Path, content: bytes) -> list[str]:
     ]
 
 
+@pytest.mark.hostile("H21", "H22")
 def test_case_H21_a_manifest_that_a_phase_wrote_is_not_believed(make_ground: MakeGround) -> None:
     """H22: what is told of an artifact is what adw found, hashed by itself."""
     forge = """
@@ -248,6 +251,7 @@ def test_case_H21_a_manifest_that_a_phase_wrote_is_not_believed(make_ground: Mak
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [b"caf\xe9.md", b"two\nlines $(id) `id`.md", b"x" * 252 + b".md"])
+@pytest.mark.hostile("H34")
 def test_case_H34_an_output_of_any_name_is_handed_over_as_it_is(
     make_ground: MakeGround, name: bytes
 ) -> None:

@@ -37,6 +37,7 @@ MORE: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H18", "H19", "H20")
 def test_case_H20_the_next_attempt_is_told_what_was_wrong_and_to_do_only_that(
     make_ground: MakeGround,
 ) -> None:
@@ -72,6 +73,7 @@ def test_case_H20_the_next_attempt_is_told_what_was_wrong_and_to_do_only_that(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("how", swept(EXCHANGES, "file for a link"))
+@pytest.mark.hostile("H19")
 def test_case_H19_a_process_beside_the_run_that_exchanges_outputs_gets_nothing_in(
     make_ground: MakeGround, tmp_path: Path, how: str
 ) -> None:
@@ -109,6 +111,7 @@ def test_case_H19_a_process_beside_the_run_that_exchanges_outputs_gets_nothing_i
 
 
 @pytest.mark.parametrize("path", swept(["/etc/passwd", "../secret", ".git/config"], "../secret"))
+@pytest.mark.hostile("H19")
 def test_case_H19_a_path_that_leads_outside_is_refused_before_anything_is_made(
     make_ground: MakeGround, path: str
 ) -> None:

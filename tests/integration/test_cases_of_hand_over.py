@@ -221,6 +221,7 @@ def test_case_J1_J2_J4_each_invocation_says_why_it_stopped(make_ground: MakeGrou
 # --- J5 ----------------------------------------------------------------------------------
 
 
+@pytest.mark.hostile("H37", "H44")
 def test_case_J5_H44_a_run_is_its_owners_alone_and_phases_inherit_by_name(
     make_ground: MakeGround,
 ) -> None:

@@ -243,6 +243,7 @@ def test_a_phase_that_runs_alone_is_in_the_round_that_the_whole_workflow_says(
     assert (ground.line("tell-3", "launch") or {})["round"] == 2
 
 
+@pytest.mark.hostile("H45")
 def test_case_J5_what_is_kept_of_an_effect_has_no_secret_in_it(
     tmp_path: Path, grounds: list[Ground]
 ) -> None:

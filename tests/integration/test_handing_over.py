@@ -107,6 +107,7 @@ def test_FS_5_a_packet_that_names_what_is_gone_is_refused_before_launch(tmp_path
     assert not (run_dir / "children" / "build-1").exists()
 
 
+@pytest.mark.hostile("H44", "H45")
 def test_case_J5_a_secret_reaches_its_phase_alone_and_no_file_of_the_run(tmp_path: Path) -> None:
     ground, run_dir = ran(
         tmp_path,

@@ -131,6 +131,7 @@ def traced(trace: Path) -> list[str]:
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H1", "H2", "H4")
 def test_case_H1_H2_H3_H4_an_issue_of_200_kb_reaches_files_alone(
     tmp_path: Path, grounds: list[Ground]
 ) -> None:

@@ -107,6 +107,7 @@ def test_case_C26_the_branch_of_the_state_is_pushed_and_no_other(
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H13")
 def test_the_token_is_nowhere(tmp_path: Path, remote: GitRemote, grounds: list[Ground]) -> None:
     """Neither in files nor in what a hook of the repository inherits."""
     ground = make(tmp_path, remote, grounds)
@@ -251,6 +252,7 @@ def test_a_hook_of_the_user_that_refuses_is_heard(
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H13")
 def test_a_token_goes_to_its_host_only(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:

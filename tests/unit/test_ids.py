@@ -26,6 +26,7 @@ def test_st_5_ids_of_both_writers_are_ids(text: str) -> None:
         ".cc73faf1", "cc73\0faf1", "cc73 faf1", "cc73faf\u0661", "é" * 8,
     ],
 )  # fmt: skip
+@pytest.mark.hostile("H9")
 def test_st_20_what_could_lead_elsewhere_is_no_id(text: str) -> None:
     assert not ids.is_id(text)
 

@@ -208,6 +208,7 @@ def chain(count: int, first_needs: str | None = None) -> str:
     return json.dumps({"name": "w", "phases": phases}, indent=0)
 
 
+@pytest.mark.hostile("H28")
 def test_h28_a_cycle_of_5000_is_named_with_place_and_phases() -> None:
     with pytest.raises(WorkflowError) as caught:
         loaded(chain(5000, "p4999"), "w.json")
@@ -287,6 +288,7 @@ def test_an_unknown_workflow_names_the_nearest(repo: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../x", "/etc/passwd", "", "a/b", "sdlc.yaml", "a\nb", "Sdlc", "."]
 )
+@pytest.mark.hostile("H29")
 def test_a_name_is_never_a_path(repo: Path, name: str) -> None:
     (repo / "x.yaml").touch()
     (repo / "workflows" / "Sdlc.yaml").touch()

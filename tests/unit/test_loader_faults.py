@@ -384,6 +384,7 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
 
 
 @pytest.mark.parametrize("name", ONE_FAULT)
+@pytest.mark.hostile("H25", "H26", "H27", "H28", "H29", "H32")
 def test_a_fault_is_told_with_its_place_and_a_way_out(name: str) -> None:
     text, expected = ONE_FAULT[name]
     plain, places = marked(HEAD + text + "\n")

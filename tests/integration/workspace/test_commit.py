@@ -176,6 +176,7 @@ def test_a_missing_or_odd_run_file_costs_only_the_subject(
         "a\u2028b\u202ec\u200bd\ud800",
     ],
 )
+@pytest.mark.hostile("H1", "H2", "H3")
 def test_H1_H2_H3_a_hostile_title_is_only_a_subject(
     repo: Repo, made: Worktree, state_root: Path, title: str
 ) -> None:

@@ -32,6 +32,7 @@ def plant(repo: Repo, mark: Path) -> None:
     repo.git("config", "pager.status", str(hooks / "trap"))
 
 
+@pytest.mark.hostile("H15")
 def test_H15_nothing_planted_in_the_shared_config_runs(
     repo: Repo, located: Repository, tree: Worktree, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ def test_an_old_or_missing_git_is_told(
         locate(str(repo.path))
 
 
+@pytest.mark.hostile("H46")
 def test_control_characters_of_git_do_not_reach_the_terminal() -> None:
     assert git.last_lines(b"a\x1b[31mred\x07\r\nb\x9b\xff\n\n") == "a?[31mred?\nb\ufffd\ufffd"
     url = b"fatal: unable to access 'https://me:p%40ss@h.example/a@b/': no"

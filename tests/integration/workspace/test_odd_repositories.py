@@ -73,6 +73,7 @@ def with_submodule(base: Path, **config: Any) -> Odd:
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H14")
 def test_a_submodule_is_empty_in_the_worktree_and_that_is_told_once(tmp_path: Path) -> None:
     odd = with_submodule(tmp_path)
 

@@ -101,6 +101,7 @@ def test_case_D2_twenty_runs_at_once_get_twenty_pairs(start: Callable[..., Run])
     assert all(front - back == 100 and 9100 <= back < 9200 for back, front in pairs)
 
 
+@pytest.mark.hostile("H54")
 def test_case_D1_an_occupied_port_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

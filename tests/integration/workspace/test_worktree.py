@@ -235,6 +235,7 @@ def test_the_lock_lives_on_in_git_when_adw_is_killed(
 
 
 @pytest.mark.parametrize("name", ["-rf", "a..b", "x.lock", "@{-1}", "a b", "@", "refs/heads/x"])
+@pytest.mark.hostile("H11", "H12")
 def test_H11_a_hostile_branch_name_reaches_no_git(located: Repository, name: str) -> None:
     with pytest.raises(UsageError, match="is not a branch name"):
         Worktree(located, "/nowhere/cc73faf1", name)

@@ -145,6 +145,7 @@ def test_what_was_too_large_to_be_copied_is_told(delivery: Delivery) -> None:
     ]
 
 
+@pytest.mark.hostile("H18")
 def test_H18_a_record_that_leads_elsewhere_is_not_followed(
     delivery: Delivery, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ STATE = ADWStateData(
 )
 
 
+@pytest.mark.hostile("H44")
 def test_only_listed_names_are_inherited_and_dangerous_ones_never() -> None:
     plain = inherited(OUTER, [])
     more = inherited(OUTER, ["NODE_*", "ADW_*", "GIT_*", "CLAUDE*"])

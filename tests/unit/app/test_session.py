@@ -259,6 +259,7 @@ def test_writing_phases_run_alone_and_readers_together(tmp_path: Path) -> None:
     assert calls[-1] == "go docs-1"
 
 
+@pytest.mark.hostile("H40")
 def test_a_tampered_state_is_put_back_and_the_attempt_is_final(tmp_path: Path) -> None:
     world = World(tmp_path, phase("build", retry=Retry(attempts=3)))
 

@@ -92,6 +92,7 @@ def test_the_class_is_the_front_matters_else_a_labels(head: str, expected: str |
     assert issue(f"---\n{head}\n---\nT\n").issue_class == expected
 
 
+@pytest.mark.hostile("H3")
 def test_h3_a_title_is_one_line_without_control_characters() -> None:
     found = issue('---\ntitle: "x\\r\\ny\\u2028z\\x1b[31m\\u202e\\tw"\n---\n')
 
@@ -99,6 +100,7 @@ def test_h3_a_title_is_one_line_without_control_characters() -> None:
     assert issue("x\u2028y\x1b\u200b\U000e0041z").title == "x yz"
 
 
+@pytest.mark.hostile("H3")
 def test_h3_a_long_title_is_cut() -> None:
     found = issue("# " + "x" * (300 * 1024))
 
@@ -106,6 +108,7 @@ def test_h3_a_long_title_is_cut() -> None:
     assert issue("x" * MAX_TITLE).title == "x" * MAX_TITLE
 
 
+@pytest.mark.hostile("H1")
 def test_h1_a_title_is_only_text() -> None:
     title = "x`; touch P; $(id) `id` ${IFS}"
     found = issue(f"# {title}\n")
@@ -115,6 +118,7 @@ def test_h1_a_title_is_only_text() -> None:
 
 
 @given(st.text(max_size=400))
+@pytest.mark.hostile("H3")
 def test_any_title_becomes_one_clean_line_or_is_refused(text: str) -> None:
     try:
         title = parse_issue(text.encode("utf-8", "replace"), "t.md", None).title
@@ -250,6 +254,7 @@ def test_what_is_no_file_or_too_large_is_one_clear_error(repo: Path) -> None:
     assert len(read_issue(str(repo), 3).body) == MAX_BODY_BYTES
 
 
+@pytest.mark.hostile("H4")
 def test_h4_a_body_of_four_byte_characters_is_read(repo: Path) -> None:
     body = "😀" * 65_536
     (repo / "issues" / "1.md").write_text(f"---\ntitle: t\n---\n{body}", encoding="utf-8")

@@ -207,21 +207,25 @@ REFUSED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.hostile("H30", "H31", "H32", "H33", "H35", "H36")
 def test_it_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (the kinds differ; the point is that all are refused)
         parse_state(data)
 
 
+@pytest.mark.hostile("H35")
 def test_st_4_the_reason_names_the_unknown_key() -> None:
     with pytest.raises(ValueError, match=r"plan_text\s+Extra inputs are not permitted"):
         parsed({**GIVEN, "plan_text": "# Plan"})
 
 
+@pytest.mark.hostile("H30")
 def test_a_duplicate_key_is_named() -> None:
     with pytest.raises(DuplicateKey, match="the key `adw_id` occurs twice"):
         parse_state(REFUSED["duplicate key"])
 
 
+@pytest.mark.hostile("H36")
 def test_st_21_a_missing_version_is_the_given_form_and_a_newer_one_is_refused() -> None:
     assert parsed(GIVEN).schema_version == 1
     with pytest.raises(ValueError, match="schema_version"):
@@ -314,6 +318,7 @@ def test_every_failure_kind_is_of_exactly_one_sort() -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.hostile("H31")
 def test_numbers_that_json_does_not_have_are_refused_wherever_they_stand(text: str) -> None:
     with pytest.raises(ValueError, match=f"`{text}` is not a JSON number"):
         parse_json(f'{{"usage": {{"cost": [{text}]}}}}'.encode())

@@ -45,6 +45,7 @@ def refused(data: str | bytes, file: str = "w.yaml") -> str:
         ('"1"', "1"), ("'true'", "true"), ('""', ""), ("<<", "<<"),
     ],
 )  # fmt: skip
+@pytest.mark.hostile("H27")
 def test_scalars_follow_the_core_schema(text: str, expected: object) -> None:
     found = value_of(f"k: {text}\n" if text != "-" else "k: ~")["k"]
 
@@ -52,17 +53,20 @@ def test_scalars_follow_the_core_schema(text: str, expected: object) -> None:
     assert type(found) is type(expected)
 
 
+@pytest.mark.hostile("H27")
 def test_h27_keys_are_always_strings() -> None:
     assert value_of("on: 1\nno: 2\n1: 3\nnull: 4\n1.0: 5\n") == {
         "on": 1, "no": 2, "1": 3, "null": 4, "1.0": 5,
     }  # fmt: skip
 
 
+@pytest.mark.hostile("H27")
 def test_h27_keys_that_are_the_same_text_are_duplicates_however_they_are_quoted() -> None:
     assert refused('a: 1\n"a": 2\n') == "2:1 the key `a` occurs twice"
     assert refused("{a: {b: 1, c: 2, b: 3}}") == "1:18 the key `b` occurs twice"
 
 
+@pytest.mark.hostile("H25")
 def test_h25_an_alias_bomb_is_refused_at_its_first_anchor() -> None:
     bomb = "a: &a [x, x]\n" + "".join(
         f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(20)
@@ -71,6 +75,7 @@ def test_h25_an_alias_bomb_is_refused_at_its_first_anchor() -> None:
     assert refused(bomb) == "1:4 the anchor `&a` is not allowed"
 
 
+@pytest.mark.hostile("H26")
 def test_h26_a_cycle_is_refused() -> None:
     assert refused("a: &a [*a]") == "1:4 the anchor `&a` is not allowed"
 
@@ -78,10 +83,12 @@ def test_h26_a_cycle_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 20_000, "{a: " * 20_000, "- " * 20_000, "[" * 65 + "]" * 65]
 )
+@pytest.mark.hostile("H26")
 def test_h26_depth_is_bounded(text: str) -> None:
     assert f"nested deeper than {MAX_DEPTH} levels" in refused(text)
 
 
+@pytest.mark.hostile("H26")
 def test_h26_depth_by_indentation_is_bounded() -> None:
     text = "".join(" " * i + "a:\n" for i in range(1000))
 
@@ -95,11 +102,13 @@ def test_the_allowed_depth_is_read() -> None:
 @pytest.mark.parametrize(
     "text", ["!!str x", "! x", "!x {a: b}", "!!python/object/apply:os.system [x]"]
 )
+@pytest.mark.hostile("H26")
 def test_h26_tags_are_refused(text: str) -> None:
     assert refused(f"a: {text}").startswith("1:4 the tag `!")
 
 
 @pytest.mark.sweep
+@pytest.mark.hostile("H28")
 def test_h28_100_000_entries_are_refused() -> None:
     text = "phases:\n" + "".join(f"  p{i}: {{run: [x]}}\n" for i in range(100_000))
 
@@ -118,6 +127,7 @@ def test_many_values_in_many_lists_are_refused(monkeypatch: pytest.MonkeyPatch) 
     assert refused(json.dumps(lists)).endswith("more than 500 values in one file")
 
 
+@pytest.mark.hostile("H33")
 def test_a_large_file_is_refused_unread() -> None:
     assert refused(b"a" * (MAX_BYTES + 1)) == (
         f"1:1 {MAX_BYTES + 1} bytes are found, at most {MAX_BYTES} are expected"
@@ -155,12 +165,14 @@ def test_a_byte_order_mark_is_skipped() -> None:
         ("{\"a\": »'x'}", "not valid JSON: expecting value"),
     ],
 )
+@pytest.mark.hostile("H30", "H31", "H32", "H33")
 def test_h30_to_h33_json_without_traps(text: str, fault: str) -> None:
     plain, [(line, column)] = marked(text)
 
     assert refused(plain, "w.json") == f"{line}:{column} {fault}"
 
 
+@pytest.mark.hostile("H33")
 def test_h33_deep_json_is_refused() -> None:
     deep = "[" * 100_000 + "]" * 100_000
     assert refused(deep, "w.json") == f"1:{MAX_DEPTH + 1} nested deeper than {MAX_DEPTH} levels"

@@ -136,6 +136,7 @@ def test_memory_stays_flat(ground: Ground, size: int) -> None:
         (b"x" * 252 + b".md", "x" * 252 + ".md"),
     ],
 )
+@pytest.mark.hostile("H34")
 def test_case_H34_names_keep_their_bytes_and_are_shown_escaped(
     ground: Ground, name: bytes, shown: str
 ) -> None:

@@ -39,6 +39,7 @@ def test_a_directory_that_matches_counts_as_a_match(ground: Ground) -> None:
     assert ground.refusal("specs/*.md")[1].startswith("2 files match")
 
 
+@pytest.mark.hostile("H22")
 def test_case_H22_a_million_matches_are_not_collected(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,6 +50,7 @@ def test_case_H22_a_million_matches_are_not_collected(
     assert ground.refusal("specs/*.md") == contract("more than 20 files match `specs/*.md`")
 
 
+@pytest.mark.hostile("H18")
 def test_case_H18_a_link_is_never_followed(ground: Ground) -> None:
     (ground.root / "out").symlink_to(ground.outside / "secret")
     (ground.root / "dangling").symlink_to("nowhere")
@@ -62,6 +64,7 @@ def test_case_H18_a_link_is_never_followed(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["up/secret", "u*/secret", "up/*", "./u?//secret"])
+@pytest.mark.hostile("H18")
 def test_case_H18_a_directory_that_is_a_link_is_never_entered(ground: Ground, pattern: str) -> None:
     (ground.root / "up").symlink_to(ground.outside)
 
@@ -69,6 +72,7 @@ def test_case_H18_a_directory_that_is_a_link_is_never_entered(ground: Ground, pa
     assert digest(str(ground.root), "up/secret") is None
 
 
+@pytest.mark.hostile("H18")
 def test_case_H18_a_child_cannot_put_a_link_in_the_place_of_its_own_folder(
     ground: Ground,
 ) -> None:
@@ -82,6 +86,7 @@ def test_case_H18_a_child_cannot_put_a_link_in_the_place_of_its_own_folder(
 
 @pytest.mark.parametrize("place", ["plan", "plan/plan-1"])
 @pytest.mark.parametrize("kind", ["link", "file"])
+@pytest.mark.hostile("H18")
 def test_case_H18_what_is_in_the_place_of_the_copy_is_set_aside_not_written_through(
     ground: Ground, place: str, kind: str
 ) -> None:
@@ -101,6 +106,7 @@ def test_case_H18_what_is_in_the_place_of_the_copy_is_set_aside_not_written_thro
     assert [name for name in os.listdir(path.parent) if name.endswith(".aside")]
 
 
+@pytest.mark.hostile("H18")
 def test_case_H18_a_link_in_the_place_of_all_copies_is_refused(ground: Ground) -> None:
     ground.write("a.md")
     ground.artifacts.symlink_to(ground.outside)
@@ -133,6 +139,7 @@ def test_a_link_beside_the_one_match_does_not_matter(ground: Ground) -> None:
         ("sub/.GIT/config", "`sub/.GIT/config` leads into `.git`"),
     ],
 )
+@pytest.mark.hostile("H19")
 def test_case_H19_a_path_that_leads_outside_is_refused(
     ground: Ground, pattern: str, detail: str
 ) -> None:
@@ -181,6 +188,7 @@ def _directory(ground: Ground) -> str:
 
 
 @pytest.mark.parametrize("make", [_fifo, _socket, _characters, _blocks, _directory])
+@pytest.mark.hostile("H20")
 def test_case_H20_what_is_no_regular_file_is_refused_without_being_opened(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, make: Callable[[Ground], str]
 ) -> None:
@@ -198,6 +206,7 @@ def test_case_H20_what_is_no_regular_file_is_refused_without_being_opened(
     assert digest(str(ground.root), "out") is None
 
 
+@pytest.mark.hostile("H20")
 def test_case_H20_a_hard_link_to_a_secret_is_refused(ground: Ground) -> None:
     (ground.root / "out").hardlink_to(ground.outside / "secret")
 
@@ -206,6 +215,7 @@ def test_case_H20_a_hard_link_to_a_secret_is_refused(ground: Ground) -> None:
     )
 
 
+@pytest.mark.hostile("H20")
 def test_case_H20_a_sparse_giant_is_refused_before_a_byte_is_read(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

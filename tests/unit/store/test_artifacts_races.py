@@ -176,6 +176,7 @@ def test_case_H21_an_output_that_is_cut_before_it_is_read_is_refused(ground: Gro
         assert ground.refusal("out") == CHANGED
 
 
+@pytest.mark.hostile("H20")
 def test_case_H20_a_secret_whose_link_was_removed_at_once_is_refused(ground: Ground) -> None:
     (ground.root / "out").unlink()
     _to_hard_link(ground)

@@ -46,6 +46,7 @@ def test_case_A8_a_date_or_an_instant_is_written_as_ISO_8601_has_it(text: str) -
 
 @pytest.mark.parametrize("what", UNFIT)
 @pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.hostile("H31")
 def test_case_A8_what_is_no_JSON_is_refused(what: str, indent: int | None) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         json_bytes({"deep": [UNFIT[what]]}, indent=indent)

@@ -201,6 +201,7 @@ def test_st_7_two_writers_never_share_a_temporary_name(tmp_path: Path) -> None:
     assert os.path.dirname(files.temp_name(path)) == str(tmp_path)
 
 
+@pytest.mark.hostile("H38")
 def test_a_temporary_name_that_is_taken_is_not_written_through(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +256,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
         files.read(str(tmp_path / "f"), limit=100)
 
 
+@pytest.mark.hostile("H38")
 def test_a_fifo_is_refused_and_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f")
 
@@ -269,6 +271,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
         files.read(str(tmp_path))
 
 
+@pytest.mark.hostile("H38")
 def test_a_symbolic_link_is_not_followed(target: Path) -> None:
     link = target.parent / "link"
     link.symlink_to(target)
@@ -280,6 +283,7 @@ def test_a_symbolic_link_is_not_followed(target: Path) -> None:
 
 
 @AS_ROOT
+@pytest.mark.hostile("H37")
 def test_another_users_file_is_refused(target: Path) -> None:
     os.chown(target, NOBODY, NOBODY)
 

@@ -172,6 +172,7 @@ def test_a_run_is_found_by_id_prefix_and_issue(tmp_path: Path) -> None:
     "text",
     ["../x", "/etc", ".", "..", "", "a/b", "a\0b", "A", "x" * 300 + "/", "ab\n", "ａｂ", "a b"],
 )
+@pytest.mark.hostile("H9")
 def test_what_can_be_no_id_is_refused_before_any_path_is_built_ST_20(text: str) -> None:
     with pytest.raises(MalformedId):
         runs.find_run("/nonexistent", text)
@@ -210,6 +211,7 @@ def test_half_made_runs_are_swept_unless_somebody_works_on_them(tmp_path: Path) 
     other.close()
 
 
+@pytest.mark.hostile("H10")
 def test_a_name_that_is_taken_even_by_an_empty_directory_is_refused(tmp_path: Path) -> None:
     agents = str(tmp_path)
     (tmp_path / "aa000001").mkdir()

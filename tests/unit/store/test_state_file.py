@@ -62,6 +62,7 @@ def test_an_exception_before_the_rename_leaves_the_old_state(run_dir: str) -> No
 
 
 @pytest.mark.parametrize("how", ["in_place", "renamed", "removed"])
+@pytest.mark.hostile("H40")
 def test_foreign_bytes_are_kept_aside_and_the_last_version_put_back(run_dir: str, how: str) -> None:
     file, state = _open(run_dir)
     file.save(state.appended([_entry("plan")]))
@@ -116,6 +117,7 @@ def test_ST_8_case_A3_A9_a_damaged_state_is_refused_by_name_and_left_as_it_is(
     assert path.read_bytes() == data
 
 
+@pytest.mark.hostile("H36")
 def test_case_A10_a_newer_version_is_refused_by_number(run_dir: str) -> None:
     path = Path(run_dir, "adw_state.json")
     path.write_bytes(b'{"schema_version": 2, "adw_id": "cc73faf1", "new_key": 1}')

@@ -46,6 +46,7 @@ def test_the_secret_tries_every_escape() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.hostile("H45")
 def test_a_secret_cut_at_any_byte_is_blotted_in_each_form(form: str) -> None:
     coded = FORMS[form]
     text = b"token: " + coded + b" done"
@@ -63,6 +64,7 @@ def test_a_secret_cut_at_any_byte_is_blotted_in_each_form(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.hostile("H45")
 def test_a_secret_that_comes_byte_by_byte_is_blotted_in_each_form(form: str) -> None:
     text = b"token: " + FORMS[form] + b" done"
 
@@ -115,6 +117,7 @@ small = st.text("xyz", min_size=1, max_size=5)
     text=st.text("xyz-", max_size=24),
     cuts=st.lists(st.integers(0, 24), max_size=5),
 )
+@pytest.mark.hostile("H45")
 def test_no_secret_is_left_whole_and_no_other_byte_is_lost(
     secrets: list[str], text: str, cuts: list[int]
 ) -> None:

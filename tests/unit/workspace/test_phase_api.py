@@ -106,6 +106,7 @@ def test_a_result_that_cannot_be_written_names_the_file(tmp_path: Path) -> None:
         (None, "Work of run cc73faf1"),
     ],
 )
+@pytest.mark.hostile("H3")
 def test_H3_the_subject_is_one_printable_line(title: str | None, subject: str) -> None:
     run = {"issue": {"title": title}}
 

@@ -28,6 +28,7 @@ def test_ordinary_branch_names_pass(name: str) -> None:
         "/a", "a/", "a//b", "a/.b", "a.", "a./b", ".a", "../x", "a/../../b", SHA, "a\n",
     ],
 )  # fmt: skip
+@pytest.mark.hostile("H11", "H12")
 def test_H11_H12_names_that_something_could_misread_are_refused(name: str) -> None:
     with pytest.raises(UsageError):
         registration.check_branch(name)
