@@ -105,19 +105,20 @@ def write_all(fd: int, data: bytes) -> None:
         OSError: A part may be written; `filename` says of what.
     """
     view = memoryview(data)
-    try:
+    with _named(fd):
         while view:
             view = view[os.write(fd, view) :]
+
+
+@contextlib.contextmanager
+def _named(fd: int) -> Iterator[None]:
+    """Have an error that knows only a descriptor name its file, for messages."""
+    try:
+        yield
     except OSError as error:
-        error.filename = error.filename or _name_of(fd)
+        with contextlib.suppress(OSError):
+            error.filename = error.filename or os.readlink(f"/proc/self/fd/{fd}")
         raise
-
-
-def _name_of(fd: int) -> str | None:
-    """Path of an open file, for messages; None where the system does not tell."""
-    with contextlib.suppress(OSError):
-        return os.readlink(f"/proc/self/fd/{fd}")
-    return None
 
 
 def temp_name(path: str) -> str:
@@ -159,7 +160,8 @@ def replace(
             for piece in (data,) if isinstance(data, bytes) else data:
                 write_all(fd, piece)
             if sync:
-                os.fsync(fd)
+                with _named(fd):
+                    os.fsync(fd)
         finally:
             os.close(fd)
         if before_rename:
@@ -179,15 +181,17 @@ def create(path: str, data: bytes, *, sync: bool = True, mode: int = 0o600) -> N
     try:
         write_all(fd, data)
         if sync:
-            os.fsync(fd)
+            with _named(fd):
+                os.fsync(fd)
     finally:
         os.close(fd)
 
 
 def overwrite(fd: int, data: bytes) -> None:
     """Give an open file new content in place, unsynced: for display only, a reader may see a part."""
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, data, 0)
+    with _named(fd):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, data, 0)
 
 
 def open_append(path: str, *, new: bool = False, mode: int = 0o600) -> int:
@@ -209,12 +213,13 @@ def append(fd: int, line: bytes, *, sync: bool = False) -> None:
     torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
     write_all(fd, b"\n" * torn + line + b"\n")
     if sync:
-        os.fdatasync(fd)
+        sync_fd(fd)
 
 
 def sync_fd(fd: int) -> None:
     """Make what was appended to an open file durable: for those who tell first and sync then."""
-    os.fdatasync(fd)
+    with _named(fd):
+        os.fdatasync(fd)
 
 
 def open_log(path: str, *, mode: int = 0o600) -> int:
@@ -225,14 +230,16 @@ def open_log(path: str, *, mode: int = 0o600) -> int:
 def write_at(fd: int, data: bytes, offset: int) -> None:
     """Write every byte at a place in a file; not for one that was opened for appends."""
     view = memoryview(data)
-    while view:
-        count = os.pwrite(fd, view, offset)
-        view, offset = view[count:], offset + count
+    with _named(fd):
+        while view:
+            count = os.pwrite(fd, view, offset)
+            view, offset = view[count:], offset + count
 
 
 def truncate(fd: int, size: int) -> None:
     """Cut an open file to `size` bytes."""
-    os.ftruncate(fd, size)
+    with _named(fd):
+        os.ftruncate(fd, size)
 
 
 def make_dir(path: str, *, sync: bool = False, mode: int = 0o700, exist_ok: bool = False) -> None:
@@ -269,10 +276,8 @@ def sync_file(path: str) -> None:
 def _sync(path: str, flag: int) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flag)
     try:
-        os.fsync(fd)
-    except OSError as error:
-        error.filename = path
-        raise
+        with _named(fd):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
