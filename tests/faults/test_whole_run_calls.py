@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from adw.app import publish
 from adw.core.graph import Output, Repair, Retry
 from adw.core.interfaces import LaunchSpec
 from adw.errors import AdwError, EnvironmentFault
@@ -197,6 +198,12 @@ def calls_of(base: Path) -> list[str]:
         run.drive()
     assert run.history() == ENTRIES
     return calls.made
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views are written at each boundary, not a while later: each run makes the same calls."""
+    monkeypatch.setattr(publish, "HOLD_S", 0.0)
 
 
 @pytest.fixture
