@@ -58,7 +58,7 @@ def find(places: Places, text: str) -> str:
 
 def gone(places: Places) -> list[str]:
     """Ids of all runs whose directory is gone and whose copy is there, sorted."""
-    return [name for name in copied(places) if _found(places, name) is None]
+    return [name for name in copied(places) if whereabouts(places, name) is None]
 
 
 def copied(places: Places) -> list[str]:
@@ -68,7 +68,7 @@ def copied(places: Places) -> list[str]:
     return [name for name in names if copying_state.exists(os.path.join(folder, name))]
 
 
-def _found(places: Places, adw_id: str) -> str | None:
+def whereabouts(places: Places, adw_id: str) -> str | None:
     """Where a run is: among the runs here, or where it was when it was copied; None: gone."""
     copy = copying_state.folder(places.repo.git_dir, adw_id)
     here = os.path.join(places.agents_dir, adw_id)
@@ -94,7 +94,7 @@ def bring_back(places: Places, adw_id: str, host: Any) -> BroughtBack:
     run_dir = os.path.join(places.agents_dir, adw_id)
     refuse_inside(run_dir, "doctor --restore")
     state, data = copying_state.newest(copy)
-    elsewhere = _found(places, adw_id)
+    elsewhere = whereabouts(places, adw_id)
     if elsewhere is not None:
         fix = f"ADW_AGENTS_DIR={shlex.quote(os.path.dirname(elsewhere))} adw status {adw_id}"
         raise UsageError(detail=f"run `{adw_id}` is there: `{elsewhere}`", fix=fix)

@@ -6,11 +6,12 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
-from adw.app import copying_state, derived, effecting, reading
+from adw.app import copying_state, derived, effecting, mends, reading
 from adw.app.bringing_back import copied, gone
+from adw.app.findings import Finding
 from adw.app.places import Places, names_in
 from adw.app.restoring import last_good
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
@@ -19,20 +20,6 @@ from adw.workspace.removing import ASIDE
 
 SCHEMA_VERSION: Final = 1
 _EVIDENCE: Final = ("adw_state.tampered.", "adw_state.damaged.", "task_history.jsonl.torn.")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that a person should know of."""
-
-    kind: str
-    """state, definition, history, derived, artifact, evidence, request, effect, leftover, orphan, lost,
-    worktree or environment."""
-    adw_id: str | None
-    path: str
-    detail: str
-    hint: str | None = None
-    """What would mend it."""
 
 
 def examine(places: Places, run_dir: str | None) -> dict[str, Any]:
@@ -45,6 +32,8 @@ def examine(places: Places, run_dir: str | None) -> dict[str, Any]:
     if run_dir is None:
         findings += _around_runs(places)
     names = [os.path.basename(run_dir)] if run_dir else runs.list_ids(places.agents_dir)
+    if run_dir is None:
+        findings += [each.finding for each in mends.around(places)]
     for name in names:
         findings += _in_run(places, os.path.join(places.agents_dir, name))
     return {
@@ -140,7 +129,7 @@ def _without_tree(places: Places, name: str) -> Iterator[Finding]:
 
 
 def _stale(adw_id: str | None, path: str) -> Finding:
-    hint = f"adw resume {adw_id} removes it" if adw_id else "it can be removed"
+    hint = f"adw resume {adw_id} removes it" if adw_id else "adw doctor --repair removes it"
     return Finding("leftover", adw_id, path, "a temporary file of a killed adw", hint)
 
 
@@ -156,6 +145,8 @@ def _in_run(places: Places, run_dir: str) -> Iterator[Finding]:
     for each in derived.differences(run_dir):
         yield Finding(each.kind, adw_id, each.path, each.detail, each.hint)
     held = runs.held(run_dir)
+    if not held and not runs.attempt_alive(run_dir):
+        yield from (each.finding for each in mends.of_run(places, run_dir))
     for folder in (run_dir, *(os.path.join(run_dir, name) for name in runs.DIRS)):
         for name in names_in(folder):
             path = os.path.join(folder, name)

@@ -6,7 +6,7 @@ import click
 
 from adw.cli.arguments import complete_run, json_option, places_here
 from adw.cli.layout import show
-from adw.cli.output import print_json
+from adw.cli.output import print_bytes, print_json
 
 
 @click.command("doctor")
@@ -20,22 +20,48 @@ from adw.cli.output import print_json
 @click.option(
     "--rebuild", is_flag=True, help="Make again what is derived from the files of run ID."
 )
+@click.option("--repair", is_flag=True, help="Mend what a kill left, of run ID or of all.")
+@click.option(
+    "--print-unit",
+    is_flag=False,
+    flag_value="systemd",
+    type=click.Choice(["systemd"]),
+    help="Print a service unit that goes on with interrupted runs at boot.",
+)
 @json_option
 @click.pass_obj
-def command(
-    nursery: Any, adw_id: str | None, *, restore: bool, every: bool, rebuild: bool, as_json: bool
+def command(  # noqa: PLR0913  one parameter an option
+    nursery: Any,
+    adw_id: str | None,
+    *,
+    restore: bool,
+    every: bool,
+    rebuild: bool,
+    repair: bool,
+    print_unit: str | None,
+    as_json: bool,
 ) -> int:
     """Look for what is wrong: damaged states, torn files, left-overs; of run ID alone, or of all.
 
     Nothing is changed without an option. `--restore` keeps damaged bytes beside the state, and
     brings back a run whose directory is gone (`git clean -fdx`) from a copy of its state under
     the git directory; `--rebuild` writes latest.json, RESPONSE.md and manifest.json, and refuses a
-    run that is driven. Ends with 0 whatever is found.
+    run that is driven. `--repair` removes temporary files and half-made runs, ends processes that
+    outlived a killed adw, mends how git knows worktrees, and gives back ports; it leaves runs
+    that live alone. Ends with 0 whatever is found.
     """
     from adw.app.doctoring import examine
 
     places = places_here()
     _refuse_mixture(adw_id, restore=restore, every=every, rebuild=rebuild)
+    _refuse_more(adw_id, repair=repair, unit=print_unit, other=restore or every or rebuild)
+    if print_unit:
+        from adw.app.unit import unit
+
+        print_bytes(unit(places).encode("utf-8", "surrogateescape"))
+        return 0
+    if repair:
+        return _repair(places, adw_id, as_json=as_json)
     if every:
         return _restore_all(places, nursery, as_json=as_json)
     if restore and adw_id:
@@ -63,6 +89,41 @@ def _refuse_mixture(adw_id: str | None, *, restore: bool, every: bool, rebuild: 
     if (restore or rebuild) and not (adw_id or every):
         option = "--restore" if restore else "--rebuild"
         raise UsageError(detail=f"`{option}` needs an ID", fix=f"adw doctor {option} ID")
+
+
+def _refuse_more(adw_id: str | None, *, repair: bool, unit: str | None, other: bool) -> None:
+    from adw.errors import UsageError
+
+    if repair and other:
+        detail = "`--repair` goes with none of the other options"
+        raise UsageError(detail=detail, fix="adw doctor --repair")
+    if unit and (adw_id or repair or other):
+        detail = "`--print-unit` goes with no ID and none of the other options"
+        raise UsageError(detail=detail, fix="adw doctor --print-unit")
+
+
+def _repair(places: Any, adw_id: str | None, *, as_json: bool) -> int:
+    """Mend, and say what is left; 4 where something could not be mended."""
+    from adw.app.doctoring import examine
+    from adw.app.repairing import repair
+    from adw.errors import ExitCode
+
+    run_dir = places.run_dir(adw_id) if adw_id else None
+    done = repair(places, run_dir)
+    left = examine(places, run_dir)["findings"]
+    if as_json:
+        print_json({**done, "findings": left})
+    else:
+        mended = [_mended(each) for each in done["repaired"]] or ["there was nothing to mend"]
+        show([*mended, *(["", "left as it is:", *_findings(left)] if left else [])])
+    failed = any(each["failed"] for each in done["repaired"])
+    return int(ExitCode.ENVIRONMENT if failed else ExitCode.OK)
+
+
+def _mended(each: dict[str, Any]) -> str:
+    subject = f"run {each['adw_id']}, " if each["adw_id"] else ""
+    said = each["done"] or f"NOT mended: {each['failed']}"
+    return f"{subject}{each['kind']}: {said} ({each['path']})"
 
 
 def _restore(places: Any, text: str, nursery: Any, *, as_json: bool) -> int:

@@ -120,13 +120,21 @@ def remove(path: str) -> None:
 
 def sweep(parent: str) -> None:
     """Remove empty groups of nurseries that are dead."""
+    for path in of_dead(parent):
+        remove(path)
+
+
+def of_dead(parent: str) -> list[str]:
+    """Groups below `parent` whose nursery is dead; a supervisor may live on in one."""
+    found = []
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             parts = name.removeprefix(_PREFIX).split("-", 2)
             ours = name.startswith(_PREFIX) and len(parts) == 3  # noqa: PLR2004  pid, start, number
             ours = ours and all(part.isdigit() for part in parts)
             if ours and not procs.is_alive(int(parts[0]), int(parts[1])):
-                remove(f"{parent}/{name}")
+                found.append(f"{parent}/{name}")
+    return found
 
 
 def oom_counter() -> int:

@@ -142,6 +142,22 @@ def end_dead(line: dict[str, Any], body: dict[str, Any] | None) -> tuple[bool, t
     return False, _end_tagged(line, body)
 
 
+def remains(line: dict[str, Any], body: dict[str, Any] | None) -> dict[int, int]:
+    """What still lives of the tree of a dead supervisor, as far as it can be shown; ends nothing.
+
+    Args:
+        line: Its supervisor line.
+        body: Its last body line, if there is one.
+
+    Returns:
+        Start time by pid; empty also where the supervisor itself lives.
+    """
+    if line.get("boot_id") != procs.boot_id() or procs.is_alive(line["pid"], line["start_time"]):
+        return {}
+    seen, group = procs.everyone(), _own_group(line)
+    return _living(cgroups.members(group) if group else _remains(line, body, seen), seen)
+
+
 def _still_alive(pids: list[int]) -> tuple[int, ...]:
     seen = {pid: procs.look(pid) for pid in pids}
     return tuple(pid for pid, each in seen.items() if each is not None and not each.dead)

@@ -88,6 +88,27 @@ def lease(
     return taken.pair
 
 
+def without_run(host_dir: str) -> list[Lease]:
+    """Leases of runs whose directory is gone; for readers, nothing is locked."""
+    known = tables.peek(os.path.join(host_dir, "ports.json"), _KEY, _row)
+    return [each for each in known if not os.path.lexists(each.run_dir)]
+
+
+def end(host_dir: str, run_dir: str) -> None:
+    """Take the lease of a run whose directory is gone out of the table; another's stays.
+
+    Raises:
+        HostLocked: The host's lock stayed taken.
+        StoreError: The table cannot be written.
+    """
+    table = os.path.join(host_dir, "ports.json")
+    with locks.held(os.path.join(host_dir, "ports.lock"), _LOCK_WAIT_S), locks.storing(table):
+        known = tables.load(table, _KEY, _row)
+        left = [e for e in known if e.run_dir != run_dir or os.path.lexists(run_dir)]
+        if left != known:
+            _save(table, left)
+
+
 def _choose(
     run: Lease,
     wanted: tuple[int, int] | None,

@@ -152,6 +152,13 @@ def unregister(place: Place) -> str:
     return kept
 
 
+def lead_back(place: Place) -> None:
+    """Let a registration lead to the shared directory again, as git wrote it at first."""
+    path = os.path.join(place.admin, "commondir")
+    with locks.storing(path):
+        files.replace(path, b"../..\n", mode=0o644)
+
+
 def stale_locks(place: Place) -> list[str]:
     """The lock files that a killed git of this run may have left, as far as they exist."""
     names = []
