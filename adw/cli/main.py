@@ -11,6 +11,7 @@ from adw.cli.output import print_error
 COMMANDS: Final = {
     "artifacts": "Show what a run's phases handed over, or print where one of it is.",
     "cancel": "End what runs of a run and record it as cancelled.",
+    "chaos": "Kill a workflow in many places, in a copy, and tell what it does not survive.",
     "completion": "Print a completion script for bash, zsh or fish.",
     "demo": "Show the whole story in a temporary repository, offline.",
     "diff": "Show what a run, or an attempt of it, changed in its worktree.",

@@ -1,0 +1,1 @@
+"""`adw chaos`: a workflow is run in a throw-away copy, killed again and again, and compared."""
