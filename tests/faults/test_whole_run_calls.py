@@ -46,7 +46,7 @@ PAIRS: Final = 20_000 if WHOLE else 800
 ROWS: Final = ("F1", "F14", "F16", "F17", "F18", "F20", "F23", "F25", "F26", "F50")
 PHASES: Final = (
     phase("plan", outputs=(Output("plan", "specs/x.md", "It"),), retry=Retry(attempts=2)),
-    phase("build", ("plan",), inputs=("plan",), retry=Retry(attempts=2)),
+    phase("build", ("plan",), inputs=("plan",), retry=Retry(attempts=9)),
     phase("test", ("build",), writes=False, repair=Repair("fix", 3)),
     phase("fix"),
 )
