@@ -4,12 +4,17 @@ Its words end up in history, reports and the tasks of others. They are cleaned a
 before they are cut to a line, since the half of a secret is not recognised any more.
 """
 
+import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from adw.core.graph import Phase
-from adw.model.result import Result
+from adw.core.graph import Phase, from_json
+from adw.store import files
+
+if TYPE_CHECKING:
+    from adw.model.result import Result
 
 _SHORTEST: Final = 6  # characters of a secret's line that is blotted out alone
 
@@ -50,7 +55,7 @@ class Words:
         """Whether a text has a secret in it."""
         return isinstance(text, str) and self.blotted(text) != text
 
-    def result(self, found: Result | str | None) -> Result | str | None:
+    def result(self, found: "Result | str | None") -> "Result | str | None":
         """What result.json says, or what is wrong with it, as it may be told."""
         if isinstance(found, str):
             return self.cleaned(found)
@@ -62,6 +67,71 @@ class Words:
         if summary is not None:
             summary = self.cleaned(summary)
         return found.model_copy(update={"blocker": blocker, "summary": summary})
+
+
+class Claims:
+    """Tells readers what phases of a run say of themselves in their result.json, cleaned.
+
+    The values are those of the reader's environment; where one is not set there, nothing is told.
+    """
+
+    def __init__(self, run_dir: str) -> None:
+        self._run_dir = run_dir
+        self._phases: dict[str, list[Phase]] | None = None
+
+    def of(self, phase: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        """`summary` and `usage` of a result, checked by nobody; None where it says nothing."""
+        summary, usage = result.get("summary"), result.get("usage")
+        if not isinstance(summary, str):
+            summary = None
+        if not isinstance(usage, dict):
+            usage = None
+        if summary is None and usage is None:
+            return {"summary": None, "usage": None}
+        known = self._words(phase)
+        if known is None:
+            reason = "the workflow that names its secrets is not there"
+            return {"summary": summary and f"its words are not shown, as {reason}", "usage": None}
+        for words in known:
+            summary = summary and words.cleaned(summary)
+            if words.unset or any(words.tells(text) for text in _texts(usage)):
+                usage = None
+        return {"summary": summary, "usage": usage}
+
+    def _words(self, phase: str) -> list[Words] | None:
+        """One for each definition of the run that has the phase: it may have had other secrets."""
+        if self._phases is None:
+            self._phases = {}
+            for each in _pinned(self._run_dir):
+                self._phases.setdefault(each.name, []).append(each)
+        known = self._phases.get(phase)
+        return known and [Words.of(each, os.environ) for each in known]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _pinned(run_dir: str) -> Iterator[Phase]:
+    """The phases of all definitions of a run whose compiled graph is there."""
+    folder = os.path.join(run_dir, "definitions")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if not name.endswith(".graph.json"):
+            continue
+        try:
+            graph = from_json(json.loads(files.read(os.path.join(folder, name)))["graph"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        yield from graph.phases.values() if graph else ()
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from adw.app import reading
+from adw.app.secrecy import Claims
 from adw.errors import UnknownName, UsageError, suggestion
 from adw.ids import child_id
 from adw.store import attempts, files, runs
@@ -34,8 +35,9 @@ def show(run_dir: str) -> dict[str, Any]:
     for each in artifacts:
         made.setdefault(each["producer"], []).append(each["name"])
     commits = _commits(state)
-    phases = [_phase(run_dir, each, commits, made) for each in status["phases"]]
-    earlier = [_phase(run_dir, each, commits, made) for each in _earlier(run_dir, status)]
+    claims = Claims(run_dir)
+    phases = [_phase(run_dir, each, commits, made, claims) for each in status["phases"]]
+    earlier = [_phase(run_dir, e, commits, made, claims) for e in _earlier(run_dir, status)]
     return {
         "schema_version": SCHEMA_VERSION,
         "adw_id": status["adw_id"],
@@ -196,7 +198,11 @@ def _commits(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _phase(
-    run_dir: str, found: Mapping[str, Any], commits: Mapping[str, str], made: Mapping[str, Any]
+    run_dir: str,
+    found: Mapping[str, Any],
+    commits: Mapping[str, str],
+    made: Mapping[str, Any],
+    claims: Claims,
 ) -> dict[str, Any]:
     tries = []
     for each in found["attempts"]:
@@ -205,7 +211,7 @@ def _phase(
             "duration_s": _duration_s(each),
             "commit": commits.get(child),
             "artifacts": made.get(child, []),
-            **_said(run_dir, child),
+            **claims.of(found["phase"], _result(run_dir, child)),
             "files": list(_files_of(run_dir, child)),
         }
         tries.append({**each, **more})
@@ -246,19 +252,14 @@ def _duration_s(attempt: Mapping[str, Any]) -> float | None:
     return max(0.0, round((end - start).total_seconds(), 6))
 
 
-def _said(run_dir: str, child: str) -> dict[str, Any]:
-    """What an attempt claims in its result.json: `summary` and `usage`; None where it says nothing."""
+def _result(run_dir: str, child: str) -> dict[str, Any]:
+    """The result.json of an attempt as it is there, unchecked; empty where it cannot be read."""
     path = os.path.join(run_dir, "children", child, "result.json")
     try:
         found = json.loads(files.read(path, limit=_RESULT_LIMIT))
     except (OSError, ValueError, RecursionError):
-        found = None
-    said = found if isinstance(found, dict) else {}
-    summary, usage = said.get("summary"), said.get("usage")
-    return {
-        "summary": summary if isinstance(summary, str) else None,
-        "usage": usage if isinstance(usage, dict) else None,
-    }
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _files_of(run_dir: str, child: str) -> Iterator[str]:
