@@ -46,6 +46,8 @@ class Told:
         """A round is over."""
         width = len(str(report.wanted))
         fired = "" if each.fired else ", not reached"
+        if each.fired and each.point.how == "instant" and not each.killed:
+            fired = ", between two phases"
         found = "; ".join(f"{fact.phase or 'adw'} {fact.words}" for fact in each.facts) or "ok"
         words = f"{each.number:>{width}}/{report.wanted}  {each.seconds:4.1f} s  {each.point.words}"
         say(f"{words}{fired}: {found}")

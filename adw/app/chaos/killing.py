@@ -19,7 +19,7 @@ from adw.store import attempts, files
 from adw.supervise import procs
 
 _TICK_S: Final = 0.001
-_TICKS: Final = 15  # looks each time that output is looked for
+_TICKS: Final = 50  # looks each time that output is looked for
 _GRACE_S: Final = 2.0  # for processes that are on their way out
 
 FAILPOINT: Final = "ADW_FAILPOINT"

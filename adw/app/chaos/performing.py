@@ -195,6 +195,8 @@ class _Chaos:
         left = killing.left_behind(hands.own)
         found = observe(self.copy, self._run_dir)
         if done.exit_code != 0 or found.status != "succeeded" or left:
+            if self.options.keep:
+                self.copy.keep("undisturbed")
             raise self._no_reference(done, found, left)
         names = files.read(log).decode().split()
         ids = [each["child_id"] for phase in found.attempts.values() for each in phase]
@@ -209,8 +211,10 @@ class _Chaos:
         self.audience.printed(done.lines[-_TAIL_LINES:])
         status = f"`{found.status}`" if found.status != "none" else "no run at all"
         detail = f"the undisturbed run came out as {status}, `succeeded` is expected"
-        own = "secrets, network and home are not those of a usual run: docs/how-to has more"
-        return UsageError(detail=detail, fix=own)
+        fix = "it has no secrets, network and home there; --keep keeps it, to look at"
+        if self.options.keep:
+            fix = f"look at it in {self.copy.folder}/undisturbed"
+        return UsageError(detail=detail, fix=fix)
 
     def _lines(self, child: str) -> list[dict[str, Any]]:
         return attempts.read_lines(os.path.join(self._run_dir, "attempts", child))
@@ -255,10 +259,13 @@ class _Chaos:
         left = killing.left_behind(hands.own)
         found = observe(self.copy, self._run_dir)
         each.status = found.status
-        each.facts += compare(reference, found, self._run_dir)
+        more = compare(reference, found, self._run_dir)
+        # Where adw itself failed, the end of the run only follows.
+        each.facts += [fact for fact in more if fact.kind != OWN or not each.facts]
         if each.resumes > 1 and found.status == reference.one.status:
             each.facts.append(Fact(OWN, None, f"{each.resumes} resumes were needed"))
         each.facts += [Fact(OWN, None, "a process was left behind", tuple(left))] * bool(left)
+        each.facts = list(dict.fromkeys(each.facts))
         each.seconds = clock.monotonic() - began
         return each
 
