@@ -7,18 +7,23 @@ succeed. HEAD is noted at the launch; afterwards that commit must still be in th
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adw.core.decide import Live, Start
 from adw.core.outcome import Verdict
 from adw.errors import AdwError, WorktreeError
 from adw.ids import child_id
 from adw.store import attempts
+from adw.workspace.settings import named
 
 if TYPE_CHECKING:
     from adw.app.session import Session
+    from adw.core.graph import Phase
     from adw.core.interfaces import Kept
     from adw.model.state import HistoryEntry
+
+WITH_USERS_GIT: Final = frozenset({"commit", "push", "tag"})
+"""Programs that run the user's filters, hooks, signing and credential helpers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) 
     tree = session.parts.worktree
     head = tree.check().head
     phase = session.graph.phases[start.phase]
+    _refuse_planted(session, phase, history)
     if not phase.writes:
         return Ground(head)
     child = child_id(start.phase, start.attempt)
@@ -60,6 +66,20 @@ def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) 
     return Ground(head, kept.commit)
 
 
+def _refuse_planted(session: "Session", phase: "Phase", history: Sequence["HistoryEntry"]) -> None:
+    """Refuse a program that runs the user's filters, hooks and helpers after a phase changed them.
+
+    What the setup of the worktree sets is the user's own. A person who resumes has looked.
+    """
+    tree = session.parts.worktree
+    set_up = bool(history) and history[-1].phase == session.graph.first
+    changed = tree.settings_changed(anew=set_up)
+    if changed and phase.use in WITH_USERS_GIT:
+        detail = f"git's settings have changed since this run was opened: {named(changed)}"
+        remedy = "a phase can plant programs there; a resume takes them as they are"
+        raise WorktreeError(detail=f"{detail}; {remedy}", path=tree.path, reason=None, fix=None)
+
+
 def look(
     session: "Session", live: Live, child: str, verdict: Verdict
 ) -> tuple[Verdict, str | None]:
@@ -68,6 +88,7 @@ def look(
     Returns:
         The verdict, `workspace` where it is not so; and the commit that HEAD names.
     """
+    _tell_planted(session, live.phase, child)
     tree, old = session.parts.worktree, launch_of(session.run_dir, child).get("head")
     fault: str | None = None
     head = None
@@ -88,6 +109,15 @@ def look(
     if verdict.success or (lost and head is not None and not _resets(session, live.phase)):
         verdict = Verdict(success=False, reason="workspace", detail=fault)
     return verdict, head
+
+
+def _tell_planted(session: "Session", phase: str, child: str) -> None:
+    changed = session.parts.worktree.settings_changed()
+    new = [key for key in changed if key not in session.told_settings]
+    if new and phase != session.graph.first:
+        session.told_settings.update(new)
+        detail = f"git's settings were changed while {child} ran: {named(new)}"
+        session.event("warning", {"detail": detail}, stage=phase, child_id=child)
 
 
 def after(session: "Session", live: Live, child: str, verdict: Verdict) -> None:

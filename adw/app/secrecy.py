@@ -105,7 +105,7 @@ class Claims:
             for each in _pinned(self._run_dir):
                 self._phases.setdefault(each.name, []).append(each)
         known = self._phases.get(phase)
-        return known and [Words.of(each, os.environ) for each in known]
+        return None if known is None else [Words.of(each, os.environ) for each in known]
 
 
 def _texts(value: object) -> Iterator[str]:

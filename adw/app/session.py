@@ -64,6 +64,8 @@ class Session:
     """Phase to the clarifications made for it: request's name and text."""
     recoveries: list[dict[str, Any]] = field(default_factory=list)
     """The latest `recovery_decided` events."""
+    told_settings: set[str] = field(default_factory=set)
+    """Settings of git whose change was told."""
     undecided: list[tuple[HistoryEntry, bool]] = field(default_factory=list)
     """Failed attempts that the next decision is about; whether only outputs were wrong."""
     _judge: Judge = field(init=False)

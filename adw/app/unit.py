@@ -53,7 +53,7 @@ def unit(places: Places) -> str:
     """
     root = places.repo.root
     pairs = [f"{name}={os.environ[name]}" for name in _KEPT if os.environ.get(name)]
-    argv = [sys.executable, "-m", "adw", "resume", "--all"]
+    argv = [sys.executable, "-P", "-m", "adw", "resume", "--all"]  # -P: nothing of the checkout
     for text in (root, *pairs, *argv):
         if any(c < " " or c == "\x7f" for c in text):
             detail = f"a unit cannot carry the control characters in {text!r}"

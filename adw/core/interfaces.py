@@ -177,6 +177,13 @@ class Workspace(Protocol):
     def contains(self, commit: str) -> bool:
         """Whether a commit is in the history of the run's branch."""
 
+    def settings_changed(self, *, anew: bool = False) -> list[str]:
+        """Which of git's settings that start programs are not what they were at the first call.
+
+        Args:
+            anew: Take them as they are now.
+        """
+
     def keep(self, name: str, exclude: Sequence[str], *, always: bool = False) -> Kept | None:
         """Keep a tree that is not clean as a commit under a ref; with `always`, a clean one too."""
 

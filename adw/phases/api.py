@@ -202,6 +202,10 @@ def intended(context: Context, key: str, *, once: bool = False, payload: bytes =
         raise UsageError(
             detail=f"the key `{key}` of an effect begins with a number and `/`", fix=None
         )
+    blot = _without_secrets(os.environ)
+    if blot(key) != key:  # it stands in history and records, which others read
+        detail = "the key of an effect has a secret of the phase in it"
+        raise UsageError(detail=detail, fix="name the effect by something that may be known")
     return Effect(
         run_dir=context.state_root,
         phase=context.phase,
@@ -210,7 +214,7 @@ def intended(context: Context, key: str, *, once: bool = False, payload: bytes =
         key=key,
         once=once,
         payload=payload,
-        blot=_without_secrets(os.environ),
+        blot=blot,
     )
 
 

@@ -20,6 +20,7 @@ from adw.workspace import locks, mending, registration, rescue, table
 from adw.workspace.git import ask_git, failure, require_version, run_git
 from adw.workspace.registration import Place, Seen
 from adw.workspace.repository import Repository
+from adw.workspace.settings import Settings
 
 _ADD_LIMIT_S: Final = 1800.0
 
@@ -47,6 +48,7 @@ class Worktree:
         self.branch = branch
         self._repo = repo
         self._place = Place(repo.git_dir, self.path, branch)
+        self._settings: Settings | None = None
 
     # --- making ---------------------------------------------------------------------------
 
@@ -182,6 +184,13 @@ class Worktree:
         return not run_git(args, self.path, kind="read", timeout_s=None)
 
     # --- keeping and going back -----------------------------------------------------------
+
+    def settings_changed(self, *, anew: bool = False) -> list[str]:
+        """Which settings of git are not what they were at the first call; see settings.py."""
+        if self._settings is None or anew:
+            self._settings = Settings(self._repo.git_dir, self._place.admin)
+            return []
+        return self._settings.changed()
 
     def contains(self, commit: str) -> bool:
         """Whether a commit is in the history of the run's branch, wherever HEAD is."""

@@ -215,7 +215,7 @@ def test_the_unit_resumes_at_boot_and_kills_no_supervisor(
     assert service["KillMode"] == "process"
     assert service["OOMPolicy"] == "continue"
     assert service["WorkingDirectory"] == str(repo.path.resolve())
-    assert service["ExecStart"].endswith(' "-m" "adw" "resume" "--all"')
+    assert service["ExecStart"].endswith(' "-P" "-m" "adw" "resume" "--all"')
     assert ("Environment", '"ADW_HOST_DIR=/srv/ho\\"st 100%%"') in unit_of(said.out)["Service"]
     assert unit_of(said.out)["Install"] == [("WantedBy", "default.target")]
 

@@ -6,6 +6,8 @@ git has of it.
 
 import base64
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -61,14 +63,15 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     """Phases that give their secret away: one succeeds, one owes an output, one fails."""
     base = tmp_path / "ground"
     leak = 'python3 -I -c "$LEAK"'
-    secret = {"secrets": ["TOKEN"], "env": {"LEAK": LEAK}}
+    secret: dict[str, Any] = {"secrets": ["TOKEN"], "env": {"LEAK": LEAK}}
     found = Ground(
         base,
         {
             "tell": phase(leak, **secret),
             "commit": {"use": "commit", "needs": ["tell"]},
             "own": phase(
-                'git commit -q --allow-empty -m "the key is $TOKEN"; adw effect "$TOKEN" -- true || true',
+                'git commit -q --allow-empty -m "the key is $TOKEN"; adw effect "$TOKEN" -- true || true; '
+                'adw effect told -- sh -c "echo $TOKEN; echo $TOKEN >&2"',
                 needs=["commit"],
                 **secret,
             ),
@@ -82,7 +85,10 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
             "fail": phase(f'{leak}; echo "$TOKEN" >&2; exit 1', needs=["owe"], **secret),
         },
         config={"ports": "none"},
-        env={"TOKEN": SECRET},
+        env={
+            "TOKEN": SECRET,
+            "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}",
+        },
     )
     yield found
     found.end()

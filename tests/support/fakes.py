@@ -121,6 +121,11 @@ class FakeWorkspace:
         del commit
         return True
 
+    def settings_changed(self, *, anew: bool = False) -> list[str]:
+        """Nobody changes settings."""
+        del anew
+        return []
+
     def keep(self, name: str, exclude: Sequence[str], *, always: bool = False) -> Kept | None:
         """A dirty tree is kept by name."""
         del exclude
