@@ -37,7 +37,7 @@ class Told:
         """The undisturbed runs are over."""
         say(
             f"undisturbed: succeeded twice, {report.reference_s:.1f} s;"
-            f" {report.known} durable writes"
+            f" {report.known} durable writes to kill at; {report.wanted} rounds"
         )
         if report.left_out:
             say(f"  differs by itself, so left out: {', '.join(report.left_out)}")

@@ -85,7 +85,8 @@ def leave_network() -> None:
         _loopback_up()
         return
     if libc.unshare(_NEWUSER | _NEWNET) != 0:
-        raise _no_namespace("unshare", os.strerror(ctypes.get_errno()))
+        fault = _refused("unshare", os.strerror(ctypes.get_errno()))
+        raise fault
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{uid} {uid} 1"),
@@ -103,10 +104,10 @@ def _tell_kernel(name: str, text: str) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise _no_namespace(name, error.strerror) from error
+        raise _refused(name, error.strerror) from error
 
 
-def _no_namespace(what: str, why: str | None) -> EnvironmentFault:
+def _refused(what: str, why: str | None) -> EnvironmentFault:
     return EnvironmentFault(
         detail="the network cannot be kept from the copy",
         reason=f"{what}: {why}",
@@ -121,4 +122,5 @@ def _loopback_up() -> None:
             _, flags = struct.unpack("16sH14x", fcntl.ioctl(sock, _GET_FLAGS, asked))
             fcntl.ioctl(sock, _SET_FLAGS, struct.pack("16sH14x", b"lo", flags | _UP))
     except OSError as error:
-        raise _no_namespace("the loopback", error.strerror) from error
+        fault = _refused("the loopback", error.strerror)
+        raise fault from error

@@ -51,7 +51,7 @@ def known(reached: Reached) -> int:
 
 def _after_bodies(reached: Reached) -> list[Point]:
     count = sum(name == _ENDED for name in reached.failpoints)
-    return [Point("failpoint", "supervisor", _ENDED, nth) for nth in range(1, count + 1)]
+    return [_write(reached, _ENDED, nth) for nth in range(1, count + 1)]
 
 
 def _writes(reached: Reached) -> list[Point]:
@@ -59,10 +59,16 @@ def _writes(reached: Reached) -> list[Point]:
     found = []
     for name in reached.failpoints:
         counts[name] = counts.get(name, 0) + 1
-        target = "supervisor" if name.startswith(_SUPERVISOR) else "orchestrator"
         if name != _ENDED:
-            found.append(Point("failpoint", target, name, counts[name]))
+            found.append(_write(reached, name, counts[name]))
     return found
+
+
+def _write(reached: Reached, name: str, nth: int) -> Point:
+    if not name.startswith(_SUPERVISOR):
+        return Point("failpoint", "orchestrator", name, nth)
+    child = reached.attempts[nth - 1] if nth <= len(reached.attempts) else None
+    return Point("failpoint", "supervisor", name, nth, attempt=child)
 
 
 def _within(reached: Reached, lot: random.Random, targets: Sequence[str]) -> list[Point]:

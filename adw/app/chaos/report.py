@@ -26,12 +26,15 @@ class Point:
     """Of a failpoint: counted over all processes of the run, from 1."""
     share: float = 0.0
     """Of an instant: which part of the attempt's time in the undisturbed run has passed."""
+    attempt: str | None = None
+    """Of a failpoint that each supervisor reaches once: the attempt that it is of."""
 
     @property
     def words(self) -> str:
         """For people."""
         if self.how == "failpoint":
-            return f"{self.target} at {self.name}:{self.nth}"
+            of = f" of {self.attempt}" if self.attempt else ""
+            return f"{self.target} at {self.name}:{self.nth}{of}"
         return f"{self.target} at {self.share:.0%} of {self.name}"
 
 
@@ -66,12 +69,14 @@ class Round:
 
     def to_json(self) -> dict[str, Any]:
         """One of `rounds`."""
+        failpoint = self.point.how == "failpoint"
         point = {
             "how": self.point.how,
             "target": self.point.target,
             "name": self.point.name,
-            "nth": self.point.nth if self.point.how == "failpoint" else None,
-            "share": round(self.point.share, 3) if self.point.how == "instant" else None,
+            "attempt": self.point.attempt or (None if failpoint else self.point.name),
+            "nth": self.point.nth if failpoint else None,
+            "share": None if failpoint else round(self.point.share, 3),
         }
         return {
             "round": self.number,
