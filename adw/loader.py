@@ -24,9 +24,10 @@ from adw.source.places import Source, shown
 from adw.source.read import read_text_file
 
 if TYPE_CHECKING:
-    from adw.model.workflow import PhaseSpec, WorkflowSpec
+    from adw.model.workflow import Defaults, PhaseSpec, WorkflowSpec
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+_LIMITS: Final = ("timeout", "idle_timeout", "memory", "processes")
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
@@ -280,7 +281,10 @@ def _compiled(
 ) -> Graph:
     raw: dict[str, Any] = source.value["phases"]
     limits = (spec.defaults.timeout, spec.defaults.idle_timeout)
-    phases = [_phase(n, p, limits, _digest(raw[n], p, skills)) for n, p in spec.phases.items()]
+    phases = [
+        _phase(name, each, spec.defaults, _digest(raw[name], each, skills))
+        for name, each in spec.phases.items()
+    ]
     if setup is not None and SETUP in spec.phases:
         detail = f"`{SETUP}` is the phase that `setup` in adw.yaml makes"
         fix = "give this one another name, or take `setup` out of adw.yaml"
@@ -297,10 +301,10 @@ def _compiled(
 # --- from the file's form to the graph's ---------------------------------------------------
 
 
-def _phase(
-    name: str, spec: "PhaseSpec", limits: tuple[float | None, float | None], digest: str
-) -> Phase:
-    given = spec.model_fields_set
+def _phase(name: str, spec: "PhaseSpec", defaults: "Defaults", digest: str) -> Phase:
+    limits = {
+        key: getattr(spec if key in spec.model_fields_set else defaults, key) for key in _LIMITS
+    }
     retry, repair = spec.retry, spec.repair
     return Phase(
         name=name,
@@ -323,8 +327,10 @@ def _phase(
         options=tuple(spec.options.items()),
         env=tuple(spec.env.items()),
         cwd=spec.cwd,
-        timeout_s=spec.timeout if "timeout" in given else limits[0],
-        idle_timeout_s=spec.idle_timeout if "idle_timeout" in given else limits[1],
+        timeout_s=limits["timeout"],
+        idle_timeout_s=limits["idle_timeout"],
+        memory_bytes=limits["memory"],
+        processes=limits["processes"],
         ensure=tuple(_condition(c) for c in spec.ensure) if spec.ensure else (),
         on_retry=spec.on_retry,
         inputs=tuple(spec.inputs),

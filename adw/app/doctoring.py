@@ -74,13 +74,16 @@ def _machine(places: Places) -> tuple[dict[str, Any], list[Finding]]:
 def _capabilities() -> dict[str, bool]:
     import fcntl
 
-    from adw.supervise import cgroups
+    from adw.supervise import cgroups, fence
 
+    missing = fence.missing()
     there = {
         "cgroup": cgroups.base() is not None,
         "ofd": hasattr(fcntl, "F_OFD_SETLK"),
         "pidfd": hasattr(os, "pidfd_open"),
         "subreaper": sys.platform == "linux",
+        "memory_limit": "memory" not in missing,
+        "pids_limit": "pids" not in missing,
     }
     return {name: found and not files.disabled(name) for name, found in there.items()}
 

@@ -25,6 +25,8 @@ def furnish(work: "Work", session: "Session", action: str) -> None:
         GitError: git refused.
         StoreError: A file could not be written.
     """
+    for limit in _unlimited(session):
+        warn(work, session, limit)
     running = session.running()
     if running:
         if work.update_base:
@@ -46,6 +48,26 @@ def furnish(work: "Work", session: "Session", action: str) -> None:
         lines = copying.bring(work.places.repo, place, names, fresh=action != "reused")
         for line in lines:
             warn(work, session, line)
+
+
+def _unlimited(session: "Session") -> list[str]:
+    """One line for each kind of limit that phases have and this machine cannot set."""
+    phases = session.graph.phases.values()
+    asked = {  # by controller
+        "memory": [phase.name for phase in phases if phase.memory_bytes is not None],
+        "pids": [phase.name for phase in phases if phase.processes is not None],
+    }
+    if not any(asked.values()):
+        return []
+    from adw.supervise import fence
+
+    missing = fence.missing()
+    return [
+        f"no control group for {controller} can be made here: the limit of "
+        f"{', '.join(f'`{name}`' for name in names)} is unavailable, and it runs without"
+        for controller, names in asked.items()
+        if names and controller in missing
+    ]
 
 
 def warn(work: "Work", session: "Session", line: str) -> None:

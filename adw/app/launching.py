@@ -90,6 +90,8 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         sync_dirs=packet.sync_dirs,
         timeout_s=phase.timeout_s,
         idle_timeout_s=phase.idle_timeout_s,
+        memory_bytes=phase.memory_bytes,
+        processes=phase.processes,
         ensure=tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE),
         redact=tuple(launch.secrets.values()),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-FORMAT: Final = 4  # of the JSON form; another number means: compile again from the pin
+FORMAT: Final = 5  # of the JSON form; another number means: compile again from the pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,10 @@ class Phase:
     """Relative to the worktree; None: the worktree."""
     timeout_s: float | None = None
     idle_timeout_s: float | None = None
+    memory_bytes: int | None = None
+    """Most memory of all its processes together."""
+    processes: int | None = None
+    """Most processes and threads at a time."""
     ensure: tuple[tuple[str, ...], ...] = ()
     """Post-conditions: ("changed",), ("committed",), ("clean",), or an argv that must exit 0."""
     on_retry: str = "keep"
@@ -198,7 +202,7 @@ _DEFAULTS: Final = {
     name: getattr(Phase("x"), name)
     for name in (
         "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "options", "env", "cwd",
-        "timeout_s", "idle_timeout_s", "ensure", "on_retry",
+        "timeout_s", "idle_timeout_s", "memory_bytes", "processes", "ensure", "on_retry",
         "inputs", "secrets", "skill",
     )
 }  # fmt: skip

@@ -28,6 +28,10 @@ class LaunchSpec:
     """Wall limit of body and `ensure` together."""
     idle_timeout_s: float | None = None
     """Longest silence on stdout and stderr together."""
+    memory_bytes: int | None = None
+    """Most memory of all its processes together."""
+    processes: int | None = None
+    """Most processes and threads at a time."""
     grace_s: float = 5.0
     """From SIGTERM to SIGKILL when the tree is ended."""
     ensure: tuple[tuple[str, ...], ...] = ()

@@ -35,6 +35,11 @@ TEXT_PATTERN: Final = "^[^\\x00]*$"
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)\Z")
 _DELAY_RANGE: Final = "0 to 366 days are expected"
 _LIMIT_RANGE: Final = "more than 0 is expected; leave the key out, or write null, for no limit"
+_SIZE: Final = re.compile(r"([0-9]{1,15})([KMGT])\Z")
+_SIZES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+MIN_MEMORY: Final = 4 << 20  # what a supervisor takes while it starts a body there fits well
+MAX_MEMORY: Final = 1 << 50
+_SIZE_RANGE: Final = "4M to 1024T are expected; leave the key out, or write null, for no limit"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -58,8 +63,19 @@ def _limit(value: object) -> object:
     return number
 
 
+def _size(value: object) -> object:
+    """Read `512M`, `2G`, or a plain number of bytes."""
+    if isinstance(value, str) and (found := _SIZE.match(value)):
+        value = int(found[1]) * _SIZES[found[2]]
+    elif not isinstance(value, int) or isinstance(value, bool):
+        raise PydanticCustomError("size", "not a size")  # noqa: EM101
+    if not MIN_MEMORY <= value <= MAX_MEMORY:
+        raise _beyond(_SIZE_RANGE)
+    return value
+
+
 def _beyond(expected: str) -> PydanticCustomError:
-    return PydanticCustomError("duration_range", "{expected}", {"expected": expected})
+    return PydanticCustomError("range", "{expected}", {"expected": expected})
 
 
 def _shape(value: object) -> str:
@@ -75,6 +91,15 @@ _DURATION_SCHEMA: Final = WithJsonSchema(
     }
 )
 
+_SIZE_SCHEMA: Final = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": MIN_MEMORY, "maximum": MAX_MEMORY},
+            {"type": "string", "pattern": r"^[0-9]{1,15}(K|M|G|T)$"},
+        ]
+    }
+)
+
 PhaseName = Annotated[str, StringConstraints(pattern=PHASE_PATTERN)]
 WorkflowName = Annotated[str, StringConstraints(pattern=WORKFLOW_PATTERN)]
 LogicalName = Annotated[str, StringConstraints(pattern=LOGICAL_PATTERN)]
@@ -84,6 +109,8 @@ Script = Annotated[Text, StringConstraints(min_length=1)]
 Argv = Annotated[list[Text], Field(min_length=1, max_length=10_000)]
 Delay = Annotated[float, BeforeValidator(_seconds), _DURATION_SCHEMA]
 Limit = Annotated[float, BeforeValidator(_limit), _DURATION_SCHEMA]
+Memory = Annotated[int, BeforeValidator(_size), _SIZE_SCHEMA]
+Processes = Annotated[int, Field(ge=1, le=4_000_000)]
 Command = Annotated[
     Annotated[Script, Tag("text")] | Annotated[Argv, Tag("argv")], Discriminator(_shape)
 ]
@@ -188,6 +215,10 @@ class PhaseSpec(Document):
     """Longest run time; null: none, even where `defaults` has one."""
     idle_timeout: Limit | None = None
     """Longest silence; null: none, even where `defaults` has one."""
+    memory: Memory | None = None
+    """Most memory of its processes together; null: no limit, even where `defaults` has one."""
+    processes: Processes | None = None
+    """Most processes and threads at a time; null: no limit, even where `defaults` has one."""
     retry: RetrySpec | None = None
     """Further tries after a failure."""
     repair: RepairSpec | None = None
@@ -213,6 +244,10 @@ class Defaults(Document):
     """Longest run time of a phase."""
     idle_timeout: Limit | None = None
     """Longest silence of a phase."""
+    memory: Memory | None = None
+    """Most memory of a phase's processes together."""
+    processes: Processes | None = None
+    """Most processes and threads of a phase at a time."""
 
 
 class WorkflowSpec(Document):

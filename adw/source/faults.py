@@ -215,6 +215,10 @@ _WORDING: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Wording]]] = {
         f"`{shown(v)}` is not a duration",
         "write 250ms, 5s, 30m, 2h, 1d, or a number of seconds",
     ),
-    "duration_range": lambda v, c: (f"`{shown(v)}` is found, {c['expected']}", None),
+    "size": lambda v, _c: (
+        f"`{shown(v)}` is not a size",
+        "write 512M, 2G, or a number of bytes",
+    ),
+    "range": lambda v, c: (f"`{shown(v)}` is found, {c['expected']}", None),
     "fault": lambda _v, c: (c["detail"], c.get("fix")),
 }

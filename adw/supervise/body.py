@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from adw.supervise import cgroups, pump, tree
+from adw.supervise.cgroups import name_of
 from adw.supervise.ears import IGNORED, Ears
+from adw.supervise.fence import CannotFence, Fence
 
 _RETRIED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY})
 _RETRY_FOR_S: Final = 5.0
 _RETRY_EVERY_S: Final = 0.05
 _LOOK_EVERY_S: Final = 0.25
+_LOOK_AGAIN_S: Final = 0.001
 _KILL_EVERY_S: Final = 0.01
 _DRAIN_READS: Final = 64  # of 64 KiB; a pipe holds 64 KiB, 1 MiB at most
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -51,9 +54,11 @@ class Outcome:
         """One of the reasons of an exit record; None: exit 0."""
         if self.cause is not None:
             return self.cause
-        if self.signal is not None:
-            return "oom" if self.oom else "signal"
-        return "exit" if self.exit_code else None
+        if self.signal is None and not self.exit_code:
+            return None
+        if self.oom:
+            return "oom"
+        return "exit" if self.signal is None else "signal"
 
 
 class Body:
@@ -73,6 +78,7 @@ class Body:
         self._deadline = deadline
         self._heard_at = 0.0
         self._pipes: dict[int, pump.CappedLog] = {}
+        self._fence: Fence
 
     def run(self, argv: list[str], started: Callable[[int], None] | None) -> Outcome:
         """Run a command to the end of its whole tree.
@@ -81,8 +87,20 @@ class Body:
             argv: The program and its arguments.
             started: Called with the pid as soon as there is one.
         """
-        ears = self._ears
-        kills = cgroups.oom_kills(ears.oom_counter)
+        limits = self._spec["memory_bytes"], self._spec["processes"]
+        try:
+            self._fence = Fence(*limits, name_of(*self._ears.nursery, os.getpid()))
+        except CannotFence as error:
+            return Outcome("spawn_failed", str(error))
+        try:
+            return self._run(argv, started)
+        finally:
+            self._fence.remove()
+
+    def _run(self, argv: list[str], started: Callable[[int], None] | None) -> Outcome:
+        ears, alone = self._ears, self._fence.oom_counter >= 0
+        counter = self._fence.oom_counter if alone else ears.oom_counter
+        kills = cgroups.oom_kills(counter)
         ears.expect_body()
         try:
             ears.body_pid = self._start(argv)
@@ -99,8 +117,9 @@ class Body:
         if ears.body_status is not None:
             code = os.waitstatus_to_exitcode(ears.body_status)
             outcome.exit_code, outcome.signal = (code, None) if code >= 0 else (None, -code)
-        if outcome.signal == signal.SIGKILL and outcome.cause is None:
-            outcome.oom = cgroups.oom_kills(ears.oom_counter) > kills
+        # A counter that others share tells nothing about a body that was not killed itself.
+        if outcome.cause is None and (alone or outcome.signal == signal.SIGKILL):
+            outcome.oom = cgroups.oom_kills(counter) > kills
         return outcome
 
     # --- start -------------------------------------------------------------------------------
@@ -139,6 +158,7 @@ class Body:
         self._enter(self._spec["cwd"])
         self._ears.expose(bodies=True)
         try:
+            self._fence.go_in()
             return os.posix_spawn(
                 _find(argv[0], env.get("PATH", _DEFAULT_PATH)),
                 argv,
@@ -151,6 +171,7 @@ class Body:
                 setsigdef=IGNORED,
             )
         finally:
+            self._fence.go_out()
             self._ears.expose(bodies=False)
             os.chdir("/")
 
@@ -199,13 +220,12 @@ class Body:
     def _end_tree(self) -> None:
         """TERM, grace, KILL; until nothing of the tree lives, or what lives cannot be ended."""
         ears = self._ears
-        ears.reap()
-        found = ears.tree.others(childless=ears.childless)
+        found = self._living()
         asked = ears.stops
         kill_at = time.monotonic() + self._spec["grace_s"]
         give_up_at = float("inf")
         if found:
-            tree.ask_to_end(found, lambda: ears.tree.others(childless=ears.childless))
+            tree.ask_to_end(found, self._living)
         while found and time.monotonic() < give_up_at:
             look_at = min(kill_at, time.monotonic() + _LOOK_EVERY_S)
             if time.monotonic() >= kill_at or ears.stops > max(asked, 1):
@@ -214,8 +234,24 @@ class Body:
                 tree.signal_all(found, signal.SIGKILL)
                 look_at = time.monotonic() + _KILL_EVERY_S
             self._rest(look_at)
-            found = ears.tree.others(childless=ears.childless)
+            found = self._living()
         self.survivors = tuple(sorted(found))
+
+    def _living(self) -> dict[int, int]:
+        """What lives of the tree; empty only when waitpid(2) says so too.
+
+        One look at /proc misses who is born after the listing while its parents die during it: a
+        body that was killed as it forked a daemon. A subreaper's last child is no such guess.
+        """
+        ears = self._ears
+        give_up_at = time.monotonic() + tree.PATIENCE_S
+        while True:
+            ears.reap()
+            found = ears.tree.others(childless=ears.childless)
+            certain = ears.childless or not ears.tree.subreaper
+            if found or certain or time.monotonic() > give_up_at:
+                return found
+            time.sleep(_LOOK_AGAIN_S)
 
     def _rest(self, until: float) -> None:
         """Sleep, reading, until an instant or until the last child is gone."""

@@ -40,6 +40,22 @@ def own_path() -> str | None:
     return _own("")
 
 
+def own_groups(controller: str) -> list[tuple[int, str]]:
+    """Version and path of each group of this process that may have a controller.
+
+    Args:
+        controller: `memory` or `pids`.
+    """
+    found = []
+    kinds = ((1, f"cgroup {controller}", _own(controller)), (2, "cgroup2", _own("")))
+    for version, kind, own in kinds:
+        for mount, root in _mounts(kind):
+            inside = _inside(own, root)
+            if inside is not None:
+                found.append((version, os.path.normpath(f"{mount}/{inside}")))
+    return found
+
+
 def name_of(nursery_pid: int, nursery_start: int, number: int | str) -> str:
     """Name the group of a nursery's n-th supervisor: never given twice in one boot."""
     return f"{_PREFIX}{nursery_pid}-{nursery_start}-{number}"
@@ -68,7 +84,7 @@ def members(path: str) -> set[int]:
     """Processes in a group and in all groups below it."""
     found: set[int] = set()
     for top, _, _ in os.walk(path):
-        found.update(int(word) for word in _text(top + "/cgroup.procs").split())
+        found.update(int(word) for word in read_text(top + "/cgroup.procs").split())
     return found
 
 
@@ -95,7 +111,7 @@ def kill(path: str, wait_s: float = 5.0) -> tuple[int, ...]:
         except OSError:  # before Linux 5.14, or the group is just being removed
             for pid in members(path):
                 signal_member(path, pid, 9)
-        if "populated 0" in _text(path + "/cgroup.events") or not os.path.isdir(path):
+        if "populated 0" in read_text(path + "/cgroup.events") or not os.path.isdir(path):
             remove(path)
             return ()
         if time.monotonic() > deadline:
@@ -168,7 +184,7 @@ def _beneath(mount: str, root: str, own: str | None, name: str) -> str | None:
     if inside is None:
         return None
     path = os.path.normpath(f"{mount}/{inside}/{name}")
-    return path if "oom_kill " in _text(path) else None
+    return path if "oom_kill " in read_text(path) else None
 
 
 def _inside(own: str | None, root: str) -> str | None:
@@ -179,7 +195,7 @@ def _inside(own: str | None, root: str) -> str | None:
 
 
 def _own(controller: str, pid: int | str = "self") -> str | None:
-    for line in _text(f"/proc/{pid}/cgroup").splitlines():
+    for line in read_text(f"/proc/{pid}/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if controller in names.split(","):
             return path
@@ -187,13 +203,21 @@ def _own(controller: str, pid: int | str = "self") -> str | None:
 
 
 def _mounts(kind: str) -> list[tuple[str, str]]:
-    """Mount point and root of each mounted hierarchy of a kind; looked up once, by the nursery."""
+    """Mount point and root of each mounted hierarchy of a kind; looked up once, by the nursery.
+
+    Args:
+        kind: `cgroup2`, `cgroup`, or `cgroup <controller>`.
+    """
     if not _seen_mounts:
-        for line in _text("/proc/self/mountinfo").splitlines():
+        for line in read_text("/proc/self/mountinfo").splitlines():
             before, _, after = line.partition(" - ")
             fields = before.split(" ")
             found = (_unescaped(fields[4]), _unescaped(fields[3]))
-            _seen_mounts.setdefault(after.split(" ", 1)[0], []).append(found)
+            kind_of, _, options = after.split(" ", 2)
+            _seen_mounts.setdefault(kind_of, []).append(found)
+            if kind_of == "cgroup":
+                for option in options.split(","):
+                    _seen_mounts.setdefault(f"cgroup {option}", []).append(found)
     return _seen_mounts.get(kind, [])
 
 
@@ -203,7 +227,8 @@ def _unescaped(text: str) -> str:
     return text
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """Read a file of the kernel; empty where there is none."""
     # Not open(): its buffers and codecs are memory that every supervisor would pay for.
     parts = []
     try:

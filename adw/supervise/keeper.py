@@ -19,11 +19,12 @@ import time
 from typing import Any, Final, NoReturn
 
 from adw.store import files
-from adw.supervise import cgroups, frames, procs, shim, tree
+from adw.supervise import cgroups, fence, frames, procs, shim, tree
 from adw.supervise.ears import hush
 
 _FORK_FOR_S: Final = 5.0
 _PAUSE_S: Final = 0.005
+_EMPTY_LOOKS: Final = 3
 _NOTE_BYTES: Final = 1 << 16
 
 
@@ -70,6 +71,7 @@ class Keeper:
         self._base = cgroups.base()
         if self._base:
             cgroups.sweep(self._base)
+        fence.sweep()
         self._channel = frames.Channel(fd)
         self._wards: dict[int, Ward] = {}
         self._buried: dict[tuple[int, int], tuple[bool, tuple[int, ...]]] = {}
@@ -202,6 +204,7 @@ class Keeper:
                 cgroups.remove(ward.group)
         else:
             survivors = self._end_orphans(ward)
+            fence.remove(cgroups.name_of(*self._identity, pid))
             proved = bool(ward.group) or self._subreaper
             self._buried[pid, ward.start_time] = (proved, survivors)
             self._leave_word(ward, proved=proved, survivors=survivors)
@@ -211,10 +214,15 @@ class Keeper:
     def _end_orphans(self, ward: Ward) -> tuple[int, ...]:
         left = set(cgroups.kill(ward.group)) if ward.group else set()
         deadline = time.monotonic() + tree.PATIENCE_S
+        empty = 0
         while True:
             self._collect()
             found = tree.orphans(frozenset(self._wards))
-            if not found or time.monotonic() > deadline:
+            # One look misses who is born after the listing while its parents die during it; only
+            # waitpid(2) is certain, and it counts other supervisors too.
+            empty = 0 if found else empty + 1
+            over = self._childless or (empty >= _EMPTY_LOOKS and bool(self._wards))
+            if over or time.monotonic() > deadline:
                 return tuple(sorted(left | set(found)))
             tree.signal_all(found, signal.SIGKILL)
             time.sleep(_PAUSE_S)

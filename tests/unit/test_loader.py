@@ -170,6 +170,22 @@ def test_durations(text: str, seconds: float) -> None:
     assert phase(f"timeout: {text}").timeout_s == seconds
 
 
+def test_limits_on_memory_and_processes_are_the_phases_own_or_the_defaults() -> None:
+    text = """name: w
+defaults: {memory: 2G, processes: 100}
+phases:
+  a: {run: x}
+  b: {run: x, memory: 512M, processes: null}
+  c: {run: x, memory: 5000000, processes: 1}
+"""
+    phases = loaded(text).graph.phases
+    assert [(p.memory_bytes, p.processes) for p in phases.values()] == [
+        (2 << 30, 100),
+        (512 << 20, None),
+        (5_000_000, 1),
+    ]
+
+
 def test_without_limits_there_are_none_and_four_may_run_at_once() -> None:
     graph = loaded("name: w\nphases: {a: {run: x}}").graph
 

@@ -161,6 +161,18 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
             "hint: write 250ms, 5s, 30m, 2h, 1d, or a number of seconds",
         ],
     ),
+    "a size with another unit": (
+        "  a: {run: x, memory: »2GB}",
+        ["`2GB` is not a size", "hint: write 512M, 2G, or a number of bytes"],
+    ),
+    "a limit that nothing fits in": (
+        "  a: {run: x, memory: »1M}",
+        ["`1M` is found, 4M to 1024T are expected; leave the key out, or write null, for no limit"],
+    ),
+    "H32 a truth as a size": (
+        "  a: {run: x, memory: »true}",
+        ["`true` is not a size", "hint: write 512M, 2G, or a number of bytes"],
+    ),
     "null in a command": (
         "  a: {run: [»null]}",
         ["nothing is found, a string is expected"],

@@ -1,0 +1,45 @@
+"""Limits of a phase in a whole run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from adw.supervise import fence
+from tests.support.ground import Ground, phase
+
+HOG = f"{sys.executable} -I -S -c 'x = bytearray(300 << 20); x[::4096] = bytes(len(x[::4096]))'"
+
+
+@pytest.mark.fault("F27", by="a memory limit of 60 MiB, a body that takes 300")
+def test_a_phase_out_of_memory_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+    if fence.missing():
+        pytest.skip("no control groups with limits can be made here")
+    text = f'[ $(grep -c . "$GROUND/counts/build") = 2 ] || {HOG}'
+    retry = {"attempts": 2, "on": ["oom"]}
+    ground = Ground(tmp_path / "g", {"build": phase(text, memory="60M", retry=retry)})
+    try:
+        ground.ok("run", "w", "47")
+        assert [entry[2:] for entry in ground.entries()] == [(False, "oom"), (True, None)]
+        assert ground.events("warning") == []
+    finally:
+        ground.end()
+
+
+def test_a_limit_that_is_unavailable_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
+    env = {"ADW_DISABLE": "memory_limit,pids_limit"}
+    phases = {"build": phase("true", memory="60M"), "test": phase("true", processes=9)}
+    ground = Ground(tmp_path / "g", phases, env=env)
+    try:
+        done = ground.ok("run", "w", "47")
+        told = [event["detail"] for event in ground.events("warning")]
+        assert told == [
+            (
+                f"no control group for {controller} can be made here: the limit of `{name}` is"
+                " unavailable, and it runs without"
+            )
+            for controller, name in (("memory", "build"), ("pids", "test"))
+        ]
+        assert all(f"warning: {line}" in done.stderr + done.stdout for line in told)
+    finally:
+        ground.end()
