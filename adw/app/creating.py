@@ -9,6 +9,7 @@ from adw.app import define, promoting
 from adw.app.define import Definition
 from adw.app.packets import RunReport, issue_words, run_response, run_task
 from adw.app.places import Places, issue_facts
+from adw.core.hidden import hidden
 from adw.core.outcome import one_line
 from adw.errors import IssueBusy, StoreError, UsageError
 from adw.ids import new_id
@@ -179,7 +180,9 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "issue_number": plan.issue.number,
         "base": plan.base,
     }
-    event = make_event("run_created", 1, now, {"entries": 0}, slots)
+    events = [make_event("run_created", 1, now, {"entries": 0}, slots)]
+    if line := hidden_words(plan.issue):
+        events.append(make_event("warning", 2, now, {"entries": 0}, {"detail": line}))
     return {
         "adw_state.json": encode_state(encode_head(state), []),
         "run.json": json_bytes(info, indent=1) + b"\n",
@@ -190,8 +193,14 @@ def _contents(places: Places, options: RunOptions, adw_id: str, plan: Plan) -> d
         "TASK.md": text_bytes(run_task(facts)),
         "RESPONSE.md": text_bytes(_first_response(adw_id, plan)),
         promoting.MANIFEST: promoting.EMPTY,
-        history.PATH: json_bytes(event) + b"\n",
+        history.PATH: b"".join(json_bytes(event) + b"\n" for event in events),
     }
+
+
+def hidden_words(issue: Any) -> str | None:
+    """One line on what people do not see of an issue's body; None: they see it all."""
+    found = hidden(issue.body)
+    return f"the issue has hidden text: {'; '.join(found)} of its body" if found else None
 
 
 def _first_response(adw_id: str, plan: Plan) -> str:

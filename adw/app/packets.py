@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from adw.app.promoting import Input
 from adw.core.graph import Phase
+from adw.core.hidden import hidden
 from adw.model.state import ADWStateData
 
 SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
@@ -30,6 +31,11 @@ def run_task(issue: dict[str, Any]) -> str:
     if labels:
         lines.append(f"Labels: {labels}")
     body = issue["body"]
+    found = hidden(body)
+    if found:
+        lines += ["", "Not everything in the text below is seen where it is rendered:", ""]
+        lines += [f"- {each}" for each in found]
+        lines += ["", "It follows as it was found."]
     return "\n".join([*lines, "", body if body.endswith("\n") else f"{body}\n"])
 
 

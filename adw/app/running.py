@@ -3,7 +3,7 @@
 import os
 
 from adw.app import chaining, define
-from adw.app.creating import Plan, RunOptions, create, fresh_id, make_plan
+from adw.app.creating import Plan, RunOptions, create, fresh_id, hidden_words, make_plan
 from adw.app.places import Places, refuse_inside
 from adw.app.rebuilding import read_info
 from adw.app.sitting import Host, Sitting, Work
@@ -21,7 +21,7 @@ def run(places: Places, options: RunOptions, host: Host) -> Sitting:
         return chain(places, options, existing, host)
     adw_id = options.adw_id or fresh_id(places.agents_dir)
     plan = make_plan(places, options, adw_id)
-    for line in (notice(places.repo), _other_base(places, plan)):
+    for line in (notice(places.repo), _other_base(places, plan), hidden_words(plan.issue)):
         if line:
             host.say(line)
     hide(places.repo)

@@ -1,12 +1,11 @@
 """`adw diff`: what an attempt, or the whole run, changed in the worktree."""
 
 import os
-import sys
 
 import click
 
 from adw.cli.arguments import complete_phase, json_option, places_here, run_argument
-from adw.cli.output import escaped, print_bytes, print_json, say
+from adw.cli.output import print_bytes, print_json, say
 
 
 @click.command("diff")
@@ -44,9 +43,5 @@ def command(adw_id: str, attempt: str | None, *, stat: bool, as_json: bool) -> i
             }
         )
         return 0
-    data = span.patch(stat=stat)
-    if sys.stdout.isatty():  # no byte of a file may steer a terminal
-        sys.stdout.write(escaped(data.decode("utf-8", "backslashreplace"), keep="\n\t"))
-    else:
-        print_bytes(data)
+    print_bytes(span.patch(stat=stat))
     return 0

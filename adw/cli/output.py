@@ -4,26 +4,34 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from typing import Any, Final
 
 from adw.errors import AdwError
 
-# C0, DEL and C1, bidirectional overrides and isolates (Unicode TR 9), lone surrogates.
-_UNSAFE: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+# C0, DEL and C1, bidirectional controls (Unicode TR 9), lone surrogates; and what is not seen, so
+# that two names which look alike are told apart: zero-width, line and tag characters.
+_UNSAFE: Final = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+    "\\ud800-\\udfff\\U000e0000-\\U000e01ef]"
+)
 
 
-def print_json(value: Mapping[str, Any]) -> None:
+def print_json(value: Any) -> None:
     """Print one JSON document, the only thing on stdout."""
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    if sys.stdout.isatty():  # JSON escapes C0 alone
+        text = _UNSAFE.sub(lambda m: m[0] if m[0] == "\n" else json.dumps(m[0])[1:-1], text)
     # Bytes of a path that are no UTF-8 become `\udcff`, which JSON knows too.
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode())
     sys.stdout.flush()
 
 
 def print_bytes(data: bytes) -> None:
-    """Print bytes as they are: a path for `$(…)`, a file, a patch."""
+    """Print bytes as they are: a path for `$(…)`, a file, a patch; on a terminal, escaped."""
     sys.stdout.flush()
+    if sys.stdout.isatty():
+        text = data.decode("utf-8", "backslashreplace")
+        data = escaped(text, keep="\n\t").encode("utf-8", "backslashreplace")
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 

@@ -1,13 +1,13 @@
 """`adw state get` and `adw state set`."""
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from adw.cli.arguments import json_option, places_here, run_argument, run_dir_of
 from adw.cli.layout import show
+from adw.cli.output import print_bytes, print_json
 
 
 @click.group("state")
@@ -33,7 +33,7 @@ def get(adw_id: str, field: str | None, *, as_json: bool) -> int:
     entries = [entry.encode() for entry in state.phase_history]
     text = encode_state(encode_head(state), entries).decode()
     if field is None:
-        sys.stdout.write(text)
+        print_bytes(text.encode())
         return 0
     found = json.loads(text)
     if field not in found:
@@ -41,9 +41,9 @@ def get(adw_id: str, field: str | None, *, as_json: bool) -> int:
         raise UnknownName(kind="state field", name=field, suggestion=hint, reason=None)
     value = found[field]
     if isinstance(value, str | None) and not as_json:
-        sys.stdout.write(f"{value or ''}\n")
+        print_bytes(f"{value or ''}\n".encode())
     else:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        print_json(value)
     return 0
 
 
