@@ -13,6 +13,7 @@ from adw.store import files
 
 _CUT_OFF: Final = frozenset({"interrupted", "lost", "signal"})
 """Reasons of an attempt that ends because something was killed."""
+_OPEN: Final = frozenset({"intent", "unknown"})
 _TAIL_LINES: Final = 12
 _DIFF_BYTES: Final = 1 << 16
 _SHOWN: Final = 8
@@ -95,7 +96,7 @@ def _held(reference: Reference, found: Observed) -> Iterator[Fact]:
     for name, state in found.things.items():
         kind, _, what = name.partition(":")
         wanted = reference.one.things.get(name)
-        if kind == "effect" and state != wanted and state in {b"intent", b"unknown"}:
+        if kind == "effect" and state != wanted and _OPEN & set(state.decode().split()):
             phase = what.rpartition(" of ")[2].partition(",")[0]
             words = f"effect `{what}` needs a person after a kill: give it a look-up (--probe)"
             yield Fact(UNKNOWN, phase, words)

@@ -16,7 +16,7 @@ from adw import clock
 from adw.app.chaos.report import Point
 from adw.app.spawning import ADW, Piped
 from adw.store import attempts, files
-from adw.supervise import procs
+from adw.supervise import cgroups, procs
 
 _TICK_S: Final = 0.001
 _TICKS: Final = 50  # looks each time that output is looked for
@@ -166,6 +166,15 @@ def end_all() -> None:
             procs.send(pid, start_time, signal.SIGKILL)
         time.sleep(_TICK_S)
         found = below()
+
+
+def clear_up() -> None:
+    """End all that lives below this process, and remove the control groups that are empty then."""
+    end_all()
+    reap(set())
+    parent = cgroups.base()
+    if parent is not None:
+        cgroups.sweep(parent)
 
 
 def left_behind(own: set[int]) -> list[str]:

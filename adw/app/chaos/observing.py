@@ -63,10 +63,10 @@ def observe(copy: Copy, run_dir: str) -> Observed:
     base = _base(run_dir)
     for source in (
         _changed(tree, base, blot),
-        _commits(copy.repo, base, str(view["state"].get("branch_name") or "")),
+        _commits(copy.repo, base, str(view["state"].get("branch_name") or ""), blot),
         _pushes(copy),
         _outputs(run_dir, blot),
-        _effects(run_dir),
+        _effects(run_dir, blot),
         _outside(copy, blot),
     ):
         things.update(source)
@@ -94,6 +94,10 @@ class _Blot:
             return self.text(files.read(path, limit=LARGEST)) + mode
         except OSError as error:
             return f"unreadable: {error.strerror}".encode()
+
+    def name(self, text: str) -> str:
+        """A name as it is compared."""
+        return self.text(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     def text(self, data: bytes) -> bytes:
         """Bytes as they are compared."""
@@ -129,11 +133,11 @@ def _changed(tree: str, base: str, blot: _Blot) -> Iterator[tuple[str, bytes]]:
         yield f"file:{path}", blot.content(full) if os.path.lexists(full) else b"deleted"
 
 
-def _commits(repo: str, base: str, branch: str) -> Iterator[tuple[str, bytes]]:
+def _commits(repo: str, base: str, branch: str, blot: _Blot) -> Iterator[tuple[str, bytes]]:
     if not branch:
         return
     found = ask_git(["log", "--format=%s", f"{base}..refs/heads/{branch}"], repo, kind="read")
-    subjects = found.stdout.decode("utf-8", "replace").splitlines()
+    subjects = blot.name(found.stdout.decode("utf-8", "replace")).splitlines()
     for subject in sorted(set(subjects)):
         yield f"commits:{subject}", str(subjects.count(subject)).encode()
 
@@ -156,10 +160,13 @@ def _outputs(run_dir: str, blot: _Blot) -> Iterator[tuple[str, bytes]]:
         yield f"output:{name}", blot.content(os.path.join(run_dir, each["path"]))
 
 
-def _effects(run_dir: str) -> Iterator[tuple[str, bytes]]:
+def _effects(run_dir: str, blot: _Blot) -> Iterator[tuple[str, bytes]]:
+    found: dict[str, list[str]] = {}
     for each in listed(run_dir):
-        name = f"effect:{each['key']} of {each['phase']}, round {each['round']}"
-        yield name, str(each["state"]).encode()
+        key = blot.name(f"{each['key']} of {each['phase']}, round {each['round']}")
+        found.setdefault(f"effect:{key}", []).append(str(each["state"]))
+    for name, states in found.items():
+        yield name, " and ".join(sorted(states)).encode()
 
 
 def _outside(copy: Copy, blot: _Blot) -> Iterator[tuple[str, bytes]]:

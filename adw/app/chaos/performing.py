@@ -112,8 +112,7 @@ def _folder(*, keep: bool) -> Iterator[str]:
     try:
         yield path
     finally:
-        killing.end_all()
-        killing.reap(set())
+        killing.clear_up()
         if keep:
             Copy(path).end()
         else:

@@ -1,0 +1,1 @@
+"""Tests of adw.app.chaos that start nothing."""
