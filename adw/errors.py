@@ -350,6 +350,7 @@ class HostLocked(BusyError):
 
     code = "lock.busy"
     text = "`{path}` stayed locked for {seconds} s"
+    why = "{holder}"
     hint = "look for another adw: adw status"
 
 

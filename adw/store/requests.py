@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import failpoints
-from adw.store import files
+from adw.store import files, waiting
 from adw.store.encoding import json_bytes
 
 DIR: Final = "requests"
@@ -52,7 +52,7 @@ def ask(run_dir: str, kind: str, entries: int, fields: dict[str, Any]) -> str:
     folder = os.path.join(run_dir, DIR)
     lock = files.open_lock(os.path.join(folder, ".lock"))
     try:
-        files.lock(lock, wait=True)
+        waiting.take(lock, os.path.join(folder, ".lock"))
         path = os.path.join(folder, f"{_next(run_dir):06d}-{kind}.json")
         files.replace(path, body)
     finally:
@@ -66,7 +66,7 @@ def sweep(run_dir: str) -> None:
     folder = os.path.join(run_dir, DIR)
     lock = files.open_lock(os.path.join(folder, ".lock"))
     try:
-        files.lock(lock, wait=True)
+        waiting.take(lock, os.path.join(folder, ".lock"))
         files.sweep(folder)
     finally:
         os.close(lock)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from adw.errors import AmbiguousId, BusyError, MalformedId, StoreError, UnknownName
 from adw.ids import is_id
-from adw.store import attempts, files, requests
+from adw.store import attempts, files, requests, waiting
 
 LOCK: Final = "lock"
 ORPHAN: Final = "an attempt that outlived its orchestrator"
@@ -48,10 +48,19 @@ class RunLock:
 
 
 def lock_agents(agents_dir: str) -> int:
-    """Take the lock under which runs are created; blocks, since it is held for milliseconds."""
+    """Take the lock under which runs are created; it is held for milliseconds.
+
+    Raises:
+        HostLocked: Somebody else holds it, and keeps it.
+    """
     files.make_dirs(agents_dir)
-    fd = files.open_lock(os.path.join(agents_dir, ".lock"))
-    files.lock(fd, wait=True)
+    path = os.path.join(agents_dir, ".lock")
+    fd = files.open_lock(path)
+    try:
+        waiting.take(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 
@@ -164,7 +173,8 @@ def holder(run_dir: str) -> str:
         if found and _is_process(found):
             return f"process {found['pid']} (`adw {found['command']}`) since {found['since']}"
         if time.monotonic() > deadline:
-            return "another adw (starting)"
+            who = waiting.holders(os.path.join(run_dir, LOCK))
+            return f"another adw (starting): {who}" if who else "another adw (starting)"
         time.sleep(_POLL_S)
 
 

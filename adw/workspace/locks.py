@@ -11,7 +11,7 @@ from typing import Final
 
 from adw import clock
 from adw.errors import HostLocked, StoreError
-from adw.store import files
+from adw.store import files, waiting
 
 REPOSITORY_WAIT_S: Final = 120.0
 """A checkout of a large repository runs under its lock, and many runs may wait."""
@@ -54,7 +54,8 @@ def held(path: str, wait_s: float) -> Iterator[int]:
                 fd = _open(path)
                 continue
             if clock.monotonic() >= deadline:
-                raise HostLocked(path=path, seconds=f"{wait_s:g}")
+                who = waiting.holders(path)
+                raise HostLocked(path=path, seconds=f"{wait_s:g}", holder=who)
             time.sleep(_POLL_S)
         yield fd
     finally:

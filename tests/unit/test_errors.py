@@ -253,9 +253,13 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
         ),
     ),
     errors.HostLocked: (
-        {"path": "agents/.lock", "seconds": 10},
+        {"path": "agents/.lock", "seconds": 10, "holder": "process 7 (flock) has it open"},
         5,
-        "error: `agents/.lock` stayed locked for 10 s\n  hint: look for another adw: adw status",
+        (
+            "error: `agents/.lock` stayed locked for 10 s\n"
+            "  why: process 7 (flock) has it open\n"
+            "  hint: look for another adw: adw status"
+        ),
     ),
     errors.InsidePhase: (
         {"command": "cancel", "phase": "build", "adw_id": "cc73faf1"},
@@ -334,14 +338,14 @@ def test_a_message_whose_field_is_missing_is_a_bug() -> None:
 
 
 def test_the_json_form_has_code_message_hint_and_plain_fields() -> None:
-    error = errors.HostLocked(path="agents/.lock", seconds=10, seen=ValueError("x"))
+    error = errors.HostLocked(path="agents/.lock", seconds=10, holder=None, seen=ValueError("x"))
 
     assert error.as_json() == {
         "error": {
             "code": "lock.busy",
             "message": "`agents/.lock` stayed locked for 10 s",
             "hint": "look for another adw: adw status",
-            "fields": {"path": "agents/.lock", "seconds": 10, "seen": "x"},
+            "fields": {"path": "agents/.lock", "seconds": 10, "holder": None, "seen": "x"},
         }
     }
 
