@@ -39,6 +39,8 @@ class Told:
             f"undisturbed: succeeded twice, {report.reference_s:.1f} s;"
             f" {report.known} durable writes to kill at; {report.wanted} rounds"
         )
+        if report.wanted < 2 * report.attempts:
+            say(f"  not every phase is cut off: --rounds {2 * report.attempts} would do that")
         if report.left_out:
             say(f"  differs by itself, so left out: {', '.join(report.left_out)}")
 

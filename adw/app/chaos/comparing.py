@@ -4,7 +4,6 @@ import difflib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from adw.app.chaos.observing import Observed
@@ -48,7 +47,7 @@ def compare(reference: Reference, found: Observed, run_dir: str) -> list[Fact]:
     again = [
         phase for phase in found.attempts if found.counted(phase) > reference.one.counted(phase)
     ]
-    facts = [*_failed_again(found, again, run_dir), *_held(reference, found)]
+    facts = [*_failed_again(reference, found, again, run_dir), *_held(reference, found)]
     if found.status != reference.one.status:
         if not facts:
             words = f"the run ended as {found.status}, not as {reference.one.status}"
@@ -58,31 +57,43 @@ def compare(reference: Reference, found: Observed, run_dir: str) -> list[Fact]:
     return [*facts, *_differing(reference, found, again)]
 
 
-def _failed_again(found: Observed, again: Sequence[str], run_dir: str) -> Iterator[Fact]:
-    """A phase that was cut off, and whose next attempt failed by itself."""
+def _failed_again(
+    reference: Reference, found: Observed, again: Sequence[str], run_dir: str
+) -> Iterator[Fact]:
+    """A phase that failed by itself where it did not in the undisturbed run, after a cut."""
     for phase in again:
-        attempts = found.attempts[phase]
-        for before, after in pairwise(attempts):
-            cut_off = not before["success"] and before["reason"] in _CUT_OFF
-            reason = after["reason"]
-            if not cut_off or after["success"] or reason in {*_CUT_OFF, "effect_unknown"}:
-                continue
-            words = f"fails when it is run again ({_words_on(after)})"
-            yield Fact(UNSAFE, phase, words, tuple(_tail(run_dir, after["child_id"])))
-            break
-    if again and not any(_bad(found, phase) for phase in again):
-        for phase, attempts in found.attempts.items():
-            if phase not in again and attempts and _bad(found, phase):
-                words = f"after it was run again, {phase} fails ({_words_on(attempts[-1])})"
-                log = tuple(_tail(run_dir, attempts[-1]["child_id"]))
-                yield Fact(UNSAFE, " or ".join(again), words, log)
-                return
+        failed = _strange(reference, found, phase)
+        if failed is not None:
+            words = f"fails when it is run again ({_words_on(failed)})"
+            yield Fact(UNSAFE, phase, words, tuple(_tail(run_dir, failed["child_id"])))
+            return  # whatever fails after it fails because of it
+    for phase in found.attempts if again else ():
+        failed = _strange(reference, found, phase)
+        if failed is not None:
+            words = f"after it was run again, {phase} fails ({_words_on(failed)})"
+            log = tuple(_tail(run_dir, failed["child_id"]))
+            yield Fact(UNSAFE, " or ".join(again), words, log)
+            return
 
 
-def _bad(found: Observed, phase: str) -> bool:
-    """Whether the latest attempt failed by itself."""
-    last = found.attempts[phase][-1]
-    return not last["success"] and last["reason"] not in {*_CUT_OFF, None, "effect_unknown"}
+def _strange(reference: Reference, found: Observed, phase: str) -> dict[str, Any] | None:
+    """The first attempt that failed by itself, and not so in the undisturbed run."""
+    usual = [_outcome(each) for each in _own(reference.one, phase)]
+    for at, attempt in enumerate(_own(found, phase)):
+        if not attempt["success"] and usual[at : at + 1] != [_outcome(attempt)]:
+            return attempt
+    return None
+
+
+def _own(observed: Observed, phase: str) -> list[dict[str, Any]]:
+    """The attempts of a phase that came to an end by themselves."""
+    left_out = {*_CUT_OFF, "effect_unknown"}
+    found = observed.attempts.get(phase, [])
+    return [each for each in found if each["success"] or each["reason"] not in left_out]
+
+
+def _outcome(attempt: dict[str, Any]) -> tuple[Any, ...]:
+    return attempt["success"], attempt["reason"], attempt["exit_code"]
 
 
 def _words_on(attempt: dict[str, Any]) -> str:

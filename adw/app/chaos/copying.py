@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 ROUND: Final = "round"
 _TEMPLATE: Final = "template"
 _LEFT_OUT: Final = re.compile(
-    r"(remote|branch|credential|url|http|https|include|includeif|extensions|safe|sendemail)\."
+    r"(remote|branch|credential|url|http|https|include|includeif|extensions|safe|sendemail|gpg)\."
+    r"|(commit|tag|push)\.gpgsign\Z|user\.signingkey\Z"
     r"|core\.(worktree|bare|repositoryformatversion|sshcommand|askpass|alternaterefscommand)\Z"
 )
+_TAKEN: Final = re.compile(
+    r"user\.(name|email)\Z|init\.defaultbranch\Z|core\.(autocrlf|eol|safecrlf)\Z|(filter|merge|diff)\."
+)
+"""What is taken of the settings in the real home: identity, and what files look like."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _READ: Final = 1 << 30  # bytes of the largest file that is copied
 
@@ -131,7 +136,7 @@ def _clone(root: str, git_dir: str, repo: str) -> None:
         told = ask_git(["symbolic-ref", "--quiet", ref], root, kind="read")
         if told.exit_code == 0:
             run_git(["symbolic-ref", ref, told.stdout.decode().strip()], repo, kind="read")
-    for line in _config(root):
+    for line in _config(root, "--local"):
         name, _, value = line.partition("\n")
         if not _LEFT_OUT.match(name.lower()):
             run_git(["config", "--add", name, value or "true"], repo, kind="read")
@@ -166,7 +171,8 @@ def _files(root: str, repo: str, copied: list[str]) -> None:
     args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all"]
     found = run_git(args, root, kind="read", timeout_s=600).split(b"\0")
     names = [os.fsdecode(entry[3:]) for entry in found if entry]
-    for name in [*names, *(os.path.normpath(each) for each in copied)]:
+    copied = [os.path.normpath(each) for each in copied]
+    for name in [*names, *copied]:
         source, target = os.path.join(root, name), os.path.join(repo, name)
         if not os.path.lexists(source):
             files.unlink(target)
@@ -218,21 +224,20 @@ def _settings(copy: Copy, root: str, repo: str, config: dict[str, Any]) -> None:
 
 
 def _identity(root: str, home: str) -> None:
-    """Who commits; nothing else of the real home is there."""
+    """Who commits, and how files look; nothing else of the real home is there."""
     path = os.path.join(home, ".gitconfig")
-    for name in ("user.name", "user.email", "init.defaultBranch"):
-        told = ask_git(["config", "--get", name], root, kind="read")
-        if told.exit_code == 0:
-            value = told.stdout.decode().rstrip("\n")
-            run_git(["config", "--file", path, name, value], home, kind="read")
+    for line in _config(root, "--includes"):
+        name, _, value = line.partition("\n")
+        if _TAKEN.match(name.lower()):
+            run_git(["config", "--file", path, name, value or "true"], home, kind="read")
 
 
 def _lines(cwd: str, *args: str) -> list[str]:
     return run_git(args, cwd, kind="read").decode("utf-8", "surrogateescape").splitlines()
 
 
-def _config(root: str) -> list[str]:
-    told = ask_git(["config", "--local", "--list", "-z"], root, kind="read")
+def _config(root: str, *which: str) -> list[str]:
+    told = ask_git(["config", *which, "--list", "-z"], root, kind="read")
     return [each for each in told.stdout.decode("utf-8", "surrogateescape").split("\0") if each]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from adw.app.environment import inherited
+from adw.app.places import GIVEN_OUTPUT
 from adw.errors import EnvironmentFault
 
 PLACEHOLDER: Final = "adw-chaos-placeholder"
@@ -47,13 +48,15 @@ def environment(
         if not _LEAVE_OUT.match(name) or (network and name.lower().endswith("_proxy"))
     }
     found.update(dict.fromkeys(secrets, PLACEHOLDER))
+    given = os.environ.get("ADW_OUTPUT_DIR") or os.path.isdir(GIVEN_OUTPUT)
+    output = {"ADW_OUTPUT_DIR": os.path.join(base, "output")} if given else {}
     return {
         **found,
         "HOME": os.path.join(base, "home"),
         "TMPDIR": os.path.join(base, "tmp"),
         "ADW_HOST_DIR": os.path.join(base, "host"),
         "ADW_AGENTS_DIR": os.path.join(base, "repo", "agents"),
-        "GIT_CONFIG_NOSYSTEM": "1",
+        **output,
     }
 
 

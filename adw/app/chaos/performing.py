@@ -164,6 +164,7 @@ class _Chaos:
         reference = Reference.of(one, other)
         self.report.left_out = sorted(reference.left_out)
         self.report.known = points.known(reached)
+        self.report.attempts = len(reached.attempts)
         plan = points.plan(reached, self.report.wanted, self.report.seed)
         self.audience.referred(self.report)
         only = self.options.only

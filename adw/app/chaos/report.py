@@ -104,6 +104,8 @@ class Report:
     """`none` or `allowed`."""
     known: int = 0
     """Durable writes that the undisturbed run makes: places to kill at."""
+    attempts: int = 0
+    """How many attempts the undisturbed run has."""
     reference_s: float = 0.0
     left_out: list[str] = field(default_factory=list)
     """What differs between two undisturbed runs."""

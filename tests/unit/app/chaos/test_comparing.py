@@ -106,3 +106,24 @@ def test_an_effect_that_nobody_can_look_up_is_told_with_what_helps(tmp_path: Pat
             f"effect `tell of build, round 1` {NEEDS}",
         )
     ]
+
+
+def test_a_failure_that_belongs_to_the_run_is_none_of_a_kill(tmp_path: Path) -> None:
+    first = {**FAILED, "child_id": "build-1"}
+    usual = Observed("succeeded", {}, {"build": [first, AGAIN]})
+    cut = Observed("succeeded", {}, {"build": [LOST, FAILED, {**DONE, "child_id": "build-3"}]})
+
+    assert compare(Reference.of(usual, usual), cut, str(tmp_path)) == []
+
+
+def test_a_phase_that_fails_because_of_one_that_ran_again_blames_that_one(tmp_path: Path) -> None:
+    usual = Observed("succeeded", {}, {"build": [DONE], "test": [{**DONE, "child_id": "test-1"}]})
+    broken = {**FAILED, "child_id": "test-1"}
+    cut = Observed("failed", {}, {"build": [LOST, AGAIN], "test": [broken]})
+
+    (fact,) = compare(Reference.of(usual, usual), cut, str(tmp_path))
+
+    assert (fact.phase, fact.words) == (
+        "build",
+        "after it was run again, test fails (exit code 1)",
+    )
