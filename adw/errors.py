@@ -282,6 +282,15 @@ class GitError(EnvironmentFault):
     hint = "{fix}"
 
 
+class NotPrivate(EnvironmentFault):
+    """Another user may write what decides here; adw acts by nothing of that kind, as ssh(1) does."""
+
+    code = "store.not_private"
+    text = "`{path}` is not this user's alone"
+    why = "{reason}"
+    hint = "{fix}"
+
+
 class WorktreeError(EnvironmentFault):
     """The run's worktree is not what the state says."""
 

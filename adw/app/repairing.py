@@ -40,10 +40,11 @@ def repair(places: Places, run_dir: str | None) -> dict[str, Any]:
     for name in names:
         try:
             found += _in_run(places, os.path.join(places.agents_dir, name))
-        except BusyError:
+        except AdwError as error:
             if run_dir is not None:
                 raise
-        except AdwError as error:
+            if isinstance(error, BusyError):  # a run that lives is not for us
+                continue
             path = os.path.join(places.agents_dir, name)
             found.append(Mended("environment", name, path, None, error.message))
     return {"schema_version": SCHEMA_VERSION, "repaired": [asdict(each) for each in found]}

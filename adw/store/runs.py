@@ -8,12 +8,20 @@ Readers never write and take no lock.
 import contextlib
 import json
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from adw.errors import AmbiguousId, BusyError, MalformedId, StoreError, UnknownName
+from adw.errors import (
+    AmbiguousId,
+    BusyError,
+    MalformedId,
+    NotPrivate,
+    StoreError,
+    UnknownName,
+)
 from adw.ids import is_id
 from adw.store import attempts, files, requests, waiting
 
@@ -52,8 +60,10 @@ def lock_agents(agents_dir: str) -> int:
 
     Raises:
         HostLocked: Somebody else holds it, and keeps it.
+        NotPrivate: Others may write in the folder.
     """
     files.make_dirs(agents_dir)
+    refuse_shared(agents_dir)
     path = os.path.join(agents_dir, ".lock")
     fd = files.open_lock(path)
     try:
@@ -100,6 +110,33 @@ def publish_run(temp: str, lock: RunLock) -> None:
     files.move_new(temp, lock.run_dir)
 
 
+def refuse_shared(path: str) -> None:
+    """Refuse to act by a folder or file that another user may write, as ssh(1) does.
+
+    A folder in which everybody may only make entries of their own (sticky, as /tmp) will do, and
+    so will a group that is this process's own. What is not there is refused by nobody.
+
+    Raises:
+        NotPrivate: It is so.
+    """
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return
+    mode, me = info.st_mode, os.geteuid()
+    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return
+    reason, fix = None, f"chmod go-w {shlex.quote(path)}"
+    if info.st_uid not in {me, 0} and me != 0:
+        reason, fix = f"it is owned by uid {info.st_uid}", "ADW_AGENTS_DIR names a folder for runs"
+    elif mode & stat.S_IWOTH:
+        reason = f"everybody may write it (mode {stat.S_IMODE(mode):04o})"
+    elif mode & stat.S_IWGRP and info.st_gid != os.getegid():
+        reason = f"group {info.st_gid} may write it (mode {stat.S_IMODE(mode):04o})"
+    if reason is not None:
+        raise NotPrivate(path=path, reason=reason, fix=fix)
+
+
 def complete_dirs(run_dir: str) -> None:
     """Make folders that a run lacks: one written elsewhere, copied without empty ones, or robbed.
 
@@ -133,7 +170,10 @@ def open_run(run_dir: str) -> RunLock:
 
     Raises:
         BusyError: Somebody else holds it; the message names the holder.
+        NotPrivate: Others may write what decides here.
     """
+    for path in (os.path.dirname(run_dir), run_dir, os.path.join(run_dir, "adw_state.json")):
+        refuse_shared(path)
     fd = files.open_lock(os.path.join(run_dir, LOCK))
     if not files.lock(fd):
         os.close(fd)

@@ -103,6 +103,46 @@ def test_H39_others_cannot_open_what_adw_makes(repo: Repo) -> None:
     assert wrong == []
 
 
+@pytest.mark.hostile("H37")
+@pytest.mark.parametrize(
+    ("name", "mode", "code"),
+    [
+        ("agents", 0o777, 4),
+        ("agents", 0o1777, 0),
+        ("agents", 0o775, 0),  # a group of one's own
+        (f"agents/{ID}", 0o707, 4),
+        (f"agents/{ID}/adw_state.json", 0o646, 4),
+        (f"agents/{ID}/adw_state.json", 0o664, 0),
+    ],
+)
+def test_H37_what_everybody_may_write_decides_nothing(
+    repo: Repo, name: str, mode: int, code: int
+) -> None:
+    made_run(repo, handmade.done())
+    path = repo.path / name
+    path.chmod(mode)
+
+    said = call(repo, "doctor", "--repair", ID)
+    read = call(repo, "status", ID)
+
+    assert (said.code, read.code) == (code, 0)
+    if code:
+        assert f"`{path}`" in said.err
+        assert f"everybody may write it (mode {mode:04o})" in said.err
+        assert f"hint: chmod go-w {path}\n" in said.err
+
+
+@pytest.mark.hostile("H37")
+def test_H37_a_group_of_others_may_not_write_either(repo: Repo) -> None:
+    run_dir = made_run(repo, handmade.done())
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a file to another group: H37 was NOT tested")
+    os.chown(run_dir, -1, 12345)
+    run_dir.chmod(0o770)
+
+    assert "group 12345 may write it" in call(repo, "doctor", "--repair", ID).err
+
+
 def symlink(path: Path, victim: Path) -> None:
     path.symlink_to(victim)
 

@@ -252,6 +252,15 @@ CASES: dict[type[AdwError], tuple[dict[str, object], int, str]] = {
             "  hint: adw watch cc73faf1, adw cancel cc73faf1, or adw run … --parallel"
         ),
     ),
+    errors.NotPrivate: (
+        {"path": "agents", "reason": "everybody may write it", "fix": "chmod go-w agents"},
+        4,
+        (
+            "error: `agents` is not this user's alone\n"
+            "  why: everybody may write it\n"
+            "  hint: chmod go-w agents"
+        ),
+    ),
     errors.HostLocked: (
         {"path": "agents/.lock", "seconds": 10, "holder": "process 7 (flock) has it open"},
         5,
