@@ -1,12 +1,19 @@
 """The click group and the one error boundary; each command's module is loaded when it is called."""
 
+import errno
 import sys
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from adw.cli.output import print_error
+
+if TYPE_CHECKING:
+    from adw.errors import EnvironmentFault
+
+_FILES: Final = "raise the limit on open files, as `ulimit -n 1024` does for a shell"
+_MEMORY: Final = "give it more memory, or raise the limit that `ulimit -v` shows"
 
 COMMANDS: Final = {
     "artifacts": "Show what a run's phases handed over, or print where one of it is.",
@@ -111,7 +118,7 @@ def main(args: list[str], nursery: Any = None) -> int:
     """
     as_json = "--json" in args[: args.index("--") if "--" in args else None]
     args = args or ["--help"]
-    from adw.errors import AdwError, EnvironmentFault, ExitCode, UsageError
+    from adw.errors import AdwError, ExitCode, UsageError
 
     try:
         code = group.main(args, prog_name="adw", standalone_mode=False, obj=nursery)
@@ -122,13 +129,24 @@ def main(args: list[str], nursery: Any = None) -> int:
         return print_error(found, as_json=as_json)
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except OSError as error:
-        detail = f"{error.strerror or error}: `{error.filename}`" if error.filename else str(error)
-        fault = EnvironmentFault(detail=detail, reason=None, fix=None)
-        return print_error(fault, as_json=as_json)
+    except (OSError, MemoryError) as error:
+        return print_error(_fault_of(error), as_json=as_json)
     except Exception:  # noqa: BLE001  the one boundary: whatever gets here is a bug
         return _bug(args)
     return code if isinstance(code, int) else 0
+
+
+def _fault_of(error: OSError | MemoryError) -> "EnvironmentFault":
+    """The system's own words, what it was about, and a way out where there is one."""
+    from adw.errors import EnvironmentFault
+
+    if isinstance(error, MemoryError):
+        return EnvironmentFault(detail="out of memory", reason=None, fix=_MEMORY)
+    detail = error.strerror or str(error)
+    if error.filename:
+        detail += f": `{error.filename}`"
+    fix = _FILES if error.errno == errno.EMFILE else None
+    return EnvironmentFault(detail=detail, reason=None, fix=fix)
 
 
 def _bug(args: list[str]) -> int:
