@@ -64,9 +64,9 @@ def command(  # noqa: PLR0913  one parameter an option
         return _repair(places, adw_id, as_json=as_json)
     if every:
         return _restore_all(places, nursery, as_json=as_json)
-    if restore and adw_id:
+    if restore and adw_id is not None:
         return _restore(places, adw_id, nursery, as_json=as_json)
-    run_dir = places.run_dir(adw_id) if adw_id else None
+    run_dir = None if adw_id is None else places.run_dir(adw_id)
     if rebuild:
         return _rebuild(places, str(run_dir), nursery, as_json=as_json)
     found = examine(places, run_dir)
@@ -83,10 +83,10 @@ def _refuse_mixture(adw_id: str | None, *, restore: bool, every: bool, rebuild: 
     if restore and rebuild:
         detail = "`--restore` and `--rebuild` are two things"
         raise UsageError(detail=detail, fix="adw doctor --restore ID, then --rebuild")
-    if every and (adw_id or not restore):
+    if every and (adw_id is not None or not restore):
         detail = "`--all` goes with `--restore`, and without an ID"
         raise UsageError(detail=detail, fix="adw doctor --restore --all")
-    if (restore or rebuild) and not (adw_id or every):
+    if (restore or rebuild) and adw_id is None and not every:
         option = "--restore" if restore else "--rebuild"
         raise UsageError(detail=f"`{option}` needs an ID", fix=f"adw doctor {option} ID")
 
@@ -97,7 +97,7 @@ def _refuse_more(adw_id: str | None, *, repair: bool, unit: str | None, other: b
     if repair and other:
         detail = "`--repair` goes with none of the other options"
         raise UsageError(detail=detail, fix="adw doctor --repair")
-    if unit and (adw_id or repair or other):
+    if unit and (adw_id is not None or repair or other):
         detail = "`--print-unit` goes with no ID and none of the other options"
         raise UsageError(detail=detail, fix="adw doctor --print-unit")
 
@@ -108,7 +108,7 @@ def _repair(places: Any, adw_id: str | None, *, as_json: bool) -> int:
     from adw.app.repairing import repair
     from adw.errors import ExitCode
 
-    run_dir = places.run_dir(adw_id) if adw_id else None
+    run_dir = None if adw_id is None else places.run_dir(adw_id)
     done = repair(places, run_dir)
     left = examine(places, run_dir)["findings"]
     if as_json:

@@ -44,7 +44,7 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
                 say(lost)
                 say("  hint: adw doctor")
         return spawn_each([["resume", name, *words] for name in found], detach=False)
-    run_dir = places.run_dir(adw_id) if adw_id else _the_one(places)
+    run_dir = _the_one(places) if adw_id is None else places.run_dir(adw_id)
     from adw.app.running import resume
 
     return conduct(

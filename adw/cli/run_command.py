@@ -109,7 +109,10 @@ def _check_together(issues: tuple[int, ...], options: dict[str, Any]) -> None:
 
 
 def _exists(places: Any, adw_id: str | None) -> bool:
-    return adw_id is not None and os.path.isdir(os.path.join(places.agents_dir, adw_id))
+    from adw.ids import is_id
+
+    known = adw_id is not None and is_id(adw_id)
+    return known and os.path.isdir(os.path.join(places.agents_dir, str(adw_id)))
 
 
 def _rest(words: list[str], workflow: str, issues: tuple[int, ...]) -> list[str]:
