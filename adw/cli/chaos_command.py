@@ -27,6 +27,7 @@ class Told:
         """The copy is made."""
         network = {"none": "no network", "allowed": "with the network"}[report.network]
         say(f"chaos: {report.workflow} {report.issue}, seed {report.seed}, {network}; in {folder}")
+        say("two undisturbed runs come first")
 
     def printed(self, lines: Sequence[str]) -> None:
         """This was printed by an undisturbed run that did not succeed."""
@@ -36,7 +37,7 @@ class Told:
     def referred(self, report: "Report") -> None:
         """The undisturbed runs are over."""
         say(
-            f"undisturbed: succeeded twice, {report.reference_s:.1f} s;"
+            f"both succeeded, {report.reference_s:.1f} s;"
             f" {report.known} durable writes to kill at; {report.wanted} rounds"
         )
         if report.wanted < 2 * report.attempts:
@@ -99,6 +100,8 @@ def _print(report: "Report") -> None:
             _out(f"   | {line}")
         _out(f"   again: {report.reproduce(rounds[0].number)}", "")
     _out(_tried(report), "")
+    if report.interrupted:
+        _out(f"interrupted after {len(report.rounds)} of {report.wanted} rounds")
     count = len(findings)
     _out("nothing was found" if not count else f"{count} thing{'s' * (count > 1)} found")
     if report.folder:

@@ -211,3 +211,28 @@ def test_a_signal_ends_all_processes_and_removes_the_copy(tmp_path: Path, number
 
     assert process.returncode == 130, told
     assert not list(tmp_path.glob("adw-chaos-*"))
+
+
+@pytest.mark.sweep
+def test_an_interrupt_tells_what_was_found_so_far(tmp_path: Path) -> None:
+    adw = Adw(tmp_path).workflow("release", UNSAFE).issue(47, "A release")
+    process = subprocess.Popen(
+        command("chaos", "release", "47", "--rounds", "500", "--json"),
+        cwd=adw.repo.path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "/500  " not in (line := process.stderr.readline()):
+        assert line, "it ended before the first round was over"
+
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=30)
+
+    report = json.loads(told)
+    assert process.returncode == 130
+    assert report["interrupted"] is True
+    assert 1 <= len(report["rounds"]) < 500
+    assert not list(tmp_path.glob("adw-chaos-*"))

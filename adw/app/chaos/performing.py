@@ -170,13 +170,19 @@ class _Chaos:
         only = self.options.only
         if only is not None and not 1 <= only <= len(plan):
             raise UsageError(detail=f"there is no round {only}", fix=f"1 to {len(plan)}")
-        for number, point in enumerate(plan, 1):
-            if only in {None, number}:
-                each = self._round(Round(number, point), reference, took)
-                self.report.rounds.append(each)
-                self.audience.round(self.report, each)
-                if self.options.keep:
-                    self.copy.keep(f"round-{number}")
+        try:
+            for number, point in enumerate(plan, 1):
+                if only in {None, number}:
+                    self._play_round(Round(number, point), reference, took)
+        except KeyboardInterrupt:
+            self.report.interrupted = True  # what was found so far is worth knowing
+
+    def _play_round(self, each: Round, reference: Reference, took: dict[str, float]) -> None:
+        self._round(each, reference, took)
+        self.report.rounds.append(each)
+        self.audience.round(self.report, each)
+        if self.options.keep:
+            self.copy.keep(f"round-{each.number}")
 
     # --- undisturbed ---------------------------------------------------------------------
 
@@ -249,7 +255,7 @@ class _Chaos:
 
     # --- disturbed -----------------------------------------------------------------------
 
-    def _round(self, each: Round, reference: Reference, took: dict[str, float]) -> Round:
+    def _round(self, each: Round, reference: Reference, took: dict[str, float]) -> None:
         began = clock.monotonic()
         self.copy.begin()
         limit_s = _ROUND_MIN_S + _ROUND_TIMES * self.report.reference_s
@@ -267,7 +273,6 @@ class _Chaos:
         each.facts += [Fact(OWN, None, "a process was left behind", tuple(left))] * bool(left)
         each.facts = list(dict.fromkeys(each.facts))
         each.seconds = clock.monotonic() - began
-        return each
 
     def _disturb(
         self, each: Round, hands: killing.Hands, took: dict[str, float]

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from adw.app.chaos.report import Point
+from adw.app.chaos.report import BODY_ENDED, Point
 
 _SUPERVISOR: Final = "shim."
-_ENDED: Final = "shim.body_ended"
 _EARLY, _LATE = 0.05, 0.95
 
 
@@ -50,8 +49,8 @@ def known(reached: Reached) -> int:
 
 
 def _after_bodies(reached: Reached) -> list[Point]:
-    count = sum(name == _ENDED for name in reached.failpoints)
-    return [_write(reached, _ENDED, nth) for nth in range(1, count + 1)]
+    count = sum(name == BODY_ENDED for name in reached.failpoints)
+    return [_write(reached, BODY_ENDED, nth) for nth in range(1, count + 1)]
 
 
 def _writes(reached: Reached) -> list[Point]:
@@ -59,7 +58,7 @@ def _writes(reached: Reached) -> list[Point]:
     found = []
     for name in reached.failpoints:
         counts[name] = counts.get(name, 0) + 1
-        if name != _ENDED:
+        if name != BODY_ENDED:
             found.append(_write(reached, name, counts[name]))
     return found
 

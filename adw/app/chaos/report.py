@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from adw.errors import ExitCode
+
 UNSAFE: Final = "unsafe_phase"
 DOUBLED: Final = "doubled_effect"
 TORN: Final = "torn_output"
@@ -10,6 +12,10 @@ UNKNOWN: Final = "effect_unknown"
 OWN: Final = "adw"
 KINDS: Final = (UNSAFE, DOUBLED, TORN, UNKNOWN, OWN)
 """From the phase, from the phase, from the phase, an effect without look-up, a fault of adw."""
+
+
+BODY_ENDED: Final = "shim.body_ended"
+"""The failpoint at which a phase has done all that it does, and nobody knows it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,9 @@ class Point:
     def words(self) -> str:
         """For people."""
         if self.how == "failpoint":
+            if self.attempt and self.name == BODY_ENDED:
+                place = f"{self.name}:{self.nth}"
+                return f"{self.target} after {self.attempt}, its end unrecorded ({place})"
             of = f" of {self.attempt}" if self.attempt else ""
             return f"{self.target} at {self.name}:{self.nth}{of}"
         return f"{self.target} at {self.share:.0%} of {self.name}"
@@ -112,10 +121,14 @@ class Report:
     rounds: list[Round] = field(default_factory=list)
     folder: str | None = None
     """Where the rounds are, with `--keep`."""
+    interrupted: bool = False
+    """Somebody ended it before the last round."""
 
     @property
     def exit_code(self) -> int:
         """0: nothing found."""
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
         return 1 if any(each.facts for each in self.rounds) else 0
 
     def reproduce(self, number: int) -> str:
@@ -150,6 +163,7 @@ class Report:
             "findings": [self._finding(fact, rounds) for fact, rounds in self.findings()],
             "rounds": [each.to_json() for each in self.rounds],
             "folder": self.folder,
+            "interrupted": self.interrupted,
         }
 
     def _finding(self, fact: Fact, rounds: list[Round]) -> dict[str, Any]:
