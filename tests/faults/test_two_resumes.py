@@ -155,6 +155,7 @@ def test_a_resume_after_success_starts_nothing(interrupted: Ground) -> None:
     assert interrupted.ran("build") == ["build-1"]
 
 
+@pytest.mark.fault("F57", by="another program with the recorded process id")
 @pytest.mark.sweep
 def test_case_E6_a_holder_whose_number_another_program_has_is_nobody(interrupted: Ground) -> None:
     stranger = subprocess.Popen(["sleep", "1000"])

@@ -165,6 +165,7 @@ def test_case_E6_F57_a_strangers_process_is_never_signalled(room: Room, mode: st
         stranger.wait()
 
 
+@pytest.mark.fault("F56", by="another boot id")
 def test_case_F56_after_a_reboot_nothing_is_looked_for(room: Room) -> None:
     stranger = subprocess.Popen(["sleep", "1000"], cwd="/", start_new_session=True)
     try:
