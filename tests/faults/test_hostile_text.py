@@ -168,3 +168,41 @@ def test_H47_lines_that_imitate_adws_own_records_are_only_output(tmp_path: Path)
         assert ground.status(ground.adw_id)["status"] == "failed"
     finally:
         ground.end()
+
+
+EDITS: Final = {
+    "state": (
+        'sed "s/\\"model_set\\": \\"base\\"/\\"model_set\\": \\"heavy\\"/" "$ADW_STATE" >x; cat x >"$ADW_STATE"',
+        ("tampered", "a", 1),
+    ),
+    "state gone": ('rm "$ADW_STATE"', ("tampered", "a", 1)),
+    "history": ('echo \'{"event":"x"}\' >"$ADW_STATE_ROOT/state/task_history.jsonl"', None),
+    "history gone": ('rm "$ADW_STATE_ROOT/state/task_history.jsonl"', None),
+    "another's receipt": (
+        'mkdir -p "$ADW_STATE_ROOT/effects"; echo "{}" >"$ADW_STATE_ROOT/effects/0.json"',
+        None,
+    ),
+    "view": ('echo \'{"status":"succeeded"}\' >"$ADW_STATE_ROOT/state/latest.json"', None),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.hostile("H40")
+@pytest.mark.parametrize("name", EDITS)
+def test_H40_what_a_phase_edits_of_adws_own_decides_nothing(tmp_path: Path, name: str) -> None:
+    """Without a sandbox it can; a state is put back and told, all else is never asked."""
+    text, ends = EDITS[name]
+    ground = Ground(
+        tmp_path / "ground",
+        {"a": phase(text), "b": phase("true", needs=["a"])},
+        config={"ports": "none"},
+    )
+    try:
+        done = ground.adw("run", "w", "47")
+        entries = [(reason, name, attempt) for name, attempt, _, reason in ground.entries()]
+        assert done.exit_code == (1 if ends else 0), done.told()
+        assert entries == ([ends] if ends else [(None, "a", 1), (None, "b", 1)])
+        assert ground.status(ground.adw_id)["state"]["model_set"] == "base"
+        ground.ok("doctor", ground.adw_id)
+    finally:
+        ground.end()
