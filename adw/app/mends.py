@@ -62,13 +62,15 @@ def end_groups() -> int:
 
     They harm nobody and belong to no repository, so nothing tells of them.
     """
-    from adw.supervise import cgroups
+    from adw.supervise import cgroups, fence
 
-    base, count = cgroups.base(), 0
-    for path in cgroups.of_dead(base) if base else ():
-        if not cgroups.members(path):
-            cgroups.remove(path)  # the kernel refuses where somebody is in it by now
-            count += not os.path.isdir(path)
+    fences = [found[0] for each in fence.CONTROLLERS if (found := fence.parent(each))]
+    count, base = 0, cgroups.base()
+    for folder in {*fences, *([base] if base else [])}:
+        for path in cgroups.of_dead(folder):
+            if not cgroups.members(path):
+                cgroups.remove(path)  # the kernel refuses where somebody is in it by now
+                count += not os.path.isdir(path)
     return count
 
 
