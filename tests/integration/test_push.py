@@ -166,6 +166,7 @@ def test_case_H4_a_refused_push_fails_the_phase_and_can_be_tried_again_alone(
     assert_pushed_once(ground, remote)
 
 
+@pytest.mark.fault("F52", by="a port where nobody listens")
 @pytest.mark.parametrize(
     ("modes", "looks"),
     [
@@ -205,6 +206,7 @@ def test_what_had_begun_and_cannot_be_looked_up_is_held_until_the_remote_answers
     assert_pushed_once(ground, remote)
 
 
+@pytest.mark.fault("F51", by="a remote that answers 429 and 503")
 def test_F51_a_remote_that_asks_for_patience_burns_no_attempt(
     tmp_path: Path, remote: GitRemote, grounds: list[Ground]
 ) -> None:

@@ -94,6 +94,7 @@ def test_case_E1_E3_F59_the_time_limit_holds_without_an_orchestrator(room: Room,
     assert dead(room.pid("stubborn"))
 
 
+@pytest.mark.fault("F9", by="SIGSTOP of the supervisor")
 @pytest.mark.sweep
 def test_case_F9_a_stopped_supervisor_is_not_lost_and_can_be_cancelled(
     room: Room, mode: str
