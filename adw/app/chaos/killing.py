@@ -19,7 +19,7 @@ from adw.store import attempts, files
 from adw.supervise import cgroups, procs
 
 _TICK_S: Final = 0.001
-_TICKS: Final = 50  # looks each time that output is looked for
+_TICKS: Final = 400  # looks before output is looked for: a phase may be over in 10 ms
 _GRACE_S: Final = 2.0  # for processes that are on their way out
 
 FAILPOINT: Final = "ADW_FAILPOINT"
@@ -56,7 +56,7 @@ class Killer:
     def look(self, orchestrator: int) -> bool:
         """Kill when the time has come; False, so that output is read on."""
         for _ in range(_TICKS):
-            if self.fired:
+            if self.fired or _is_dead(orchestrator):
                 break
             if self._due is None:
                 if _line(self.run_dir, self.point.name, "body") is None:
@@ -182,7 +182,7 @@ def left_behind(own: set[int]) -> list[str]:
     deadline = clock.monotonic() + _GRACE_S
     while below() and clock.monotonic() < deadline:
         reap(own)
-        time.sleep(_TICK_S * _TICKS)
+        time.sleep(_TICK_S * 10)
     names = [_name(pid) for pid in below()]
     end_all()
     reap(own)
@@ -196,6 +196,11 @@ def reap(own: set[int]) -> None:
         if seen.ppid == me and seen.dead and pid not in own:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+def _is_dead(pid: int) -> bool:
+    seen = procs.look(pid)
+    return seen is None or seen.dead
 
 
 def _name(pid: int) -> str:
