@@ -279,7 +279,6 @@ class GitError(EnvironmentFault):
     code = "git.failed"
     text = "`git {command}` failed with exit code {exit_code}"
     why = "{stderr}"
-    hint = "{fix}"
 
 
 class NotPrivate(EnvironmentFault):
@@ -287,18 +286,13 @@ class NotPrivate(EnvironmentFault):
 
     code = "store.not_private"
     text = "`{path}` is not this user's alone"
-    why = "{reason}"
-    hint = "{fix}"
 
 
 class WorktreeError(EnvironmentFault):
     """The run's worktree is not what the state says."""
 
     code = "worktree.mismatch"
-    text = "{detail}"
     at = "{path}"
-    why = "{reason}"
-    hint = "{fix}"
 
 
 class PortsExhausted(EnvironmentFault):
