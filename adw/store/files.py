@@ -28,7 +28,6 @@ from adw import failpoints
 _CLOEXEC: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _FLOCK: Final = "hhqqi"  # struct flock of 64-bit Linux: type, whence, start, len, pid
 READ_LIMIT: Final = 16 * 1024 * 1024  # bytes; a state of 10,000 entries is about 2 MB
-
 _TEMP_BYTES: Final = 200  # of a name in its temporary one: names end at 255 bytes
 
 _counter = 0
