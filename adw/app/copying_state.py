@@ -76,6 +76,33 @@ def newest(copy: str) -> tuple[ADWStateData, bytes]:
     return check_state(copy, data), data
 
 
+def altered(copy: str, state: ADWStateData, data: bytes) -> str | None:
+    """One line where a state is not as adw wrote it: a disk that rots, or somebody's hand.
+
+    Each version has its own `updated_at`, and the copy is made of the same bytes; a copy of
+    another version tells nothing.
+
+    Args:
+        copy: `folder` of the run.
+        state: What the run's file says.
+        data: Its bytes.
+    """
+    with contextlib.suppress(StateError):
+        written, kept = newest(copy)
+        if written.updated_at == state.updated_at and kept != data:
+            return (
+                "its state is not as adw wrote it: "
+                + (", ".join(_differing(written, state)) or "its bytes")
+                + f" differ from the copy of {state.updated_at}"
+            )
+    return None
+
+
+def _differing(one: ADWStateData, other: ADWStateData) -> list[str]:
+    names = type(one).model_fields
+    return [f"`{name}`" for name in names if getattr(one, name) != getattr(other, name)]
+
+
 def _slot(path: str) -> tuple[int, bytes] | None:
     """Number and bytes of a version; None where the slot is missing or torn."""
     with contextlib.suppress(OSError, ValueError):
@@ -167,6 +194,12 @@ class Copies:
         self._copied: bytes | None = None
         self._number = 0
         self._seen: dict[str, tuple[int, int, int]] = {}
+
+    def altered(self, state: ADWStateData) -> str | None:
+        """As the function `altered`, of the bytes that the state file was read from."""
+        if copied_from(self._to) != self._from:
+            return None
+        return altered(self._to, state, self._state_file.data)
 
     def refresh(self, ended: Iterable[str] = ()) -> None:
         """Copy what is new; a copy that cannot be written stops nothing.

@@ -164,10 +164,16 @@ def _state(places: Places, run_dir: str) -> Iterator[Finding]:
 
     adw_id = os.path.basename(run_dir)
     try:
-        state, _ = load_state(run_dir)
+        state, data = load_state(run_dir)
     except StateError as error:
         yield _damaged_state(places, run_dir, error)
         return
+    copy = copying_state.folder(places.repo.git_dir, adw_id)
+    if copying_state.copied_from(copy) == run_dir and (
+        line := copying_state.altered(copy, state, data)
+    ):
+        path = os.path.join(run_dir, "adw_state.json")
+        yield Finding("state", adw_id, path, line, f"compare it with {copy}")
     if state.workflow is None:
         return
     from adw.store.definitions import load_definition
@@ -177,7 +183,6 @@ def _state(places: Places, run_dir: str) -> Iterator[Finding]:
     except BrokenRun as error:
         path = str(error.fields["path"])
         hint = f"adw run WORKFLOW {state.issue_number or 'ISSUE'} --adw-id {adw_id}"
-        copy = copying_state.folder(places.repo.git_dir, adw_id)
         if not os.path.lexists(path) and os.path.lexists(
             os.path.join(copy, os.path.relpath(path, run_dir))
         ):

@@ -12,20 +12,21 @@ if TYPE_CHECKING:
     from adw.app.sitting import Work
 
 
-def furnish(work: "Work", session: "Session", action: str) -> None:
+def furnish(work: "Work", session: "Session", action: str, altered: str | None) -> None:
     """Mend what a killed git left, bring the base branch in if asked to, copy what `copy:` lists.
 
     Args:
         work: The sitting.
         session: Opened; its worktree is complete.
         action: What was done to have the worktree: `reused`, or how it was made.
+        altered: What is said of a state that somebody else changed.
 
     Raises:
         UsageError: The base branch cannot be brought in; nothing was touched.
         GitError: git refused.
         StoreError: A file could not be written.
     """
-    for limit in _unlimited(session):
+    for limit in (*([altered] if altered else []), *_unlimited(session)):
         warn(work, session, limit)
     running = session.running()
     if running:

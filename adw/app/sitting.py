@@ -94,6 +94,7 @@ class Work:
             Interrupted: A signal ended it.
         """
         runs.complete_dirs(self.lock.run_dir)
+        altered = self.copies.altered(self.state)
         self.copies.refresh()
         with self._opened() as (wishes, supervision), self._place() as place:
             over = self._over(from_phase)
@@ -108,7 +109,7 @@ class Work:
             if action:
                 names = {"worktree": self.state.worktree_path, "branch": self.state.branch_name}
                 session.event("workspace_ready", {**names, "action": action})
-                furnishing.furnish(self, session, action)
+                furnishing.furnish(self, session, action, altered)
             self._apply(session, supervision, from_phase)
             if remade:
                 self._redo_unsaved(session)
