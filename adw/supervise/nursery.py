@@ -12,6 +12,7 @@ import socket
 import sys
 
 _KEPT = ("PATH", "LANG", "TZ", "LD_LIBRARY_PATH", "ADW_FAILPOINT", "ADW_DISABLE", "ADW_AGENTS_DIR")
+_ENV_START = 47  # field 50, counted from the state, field 3
 
 
 class Nursery:
@@ -66,12 +67,37 @@ def become(fd: int) -> None:
     kept = kept_environment()
     for name in set(os.environ) - set(kept):
         del os.environ[name]
+    _forget(kept)
     os.chdir("/")
 
     from adw.supervise import keeper
 
     keeper.main(fd)
     os._exit(0)
+
+
+def _forget(kept: dict[str, str]) -> None:
+    """Let /proc/PID/environ show nothing but what is kept; supervisors inherit that.
+
+    A fork keeps the block of memory with which its program was started, and unsetenv(3) erases
+    nothing of it: whoever may read it would find all secrets of the orchestrator there.
+
+    Source: proc(5), fields 50 and 51 of /proc/PID/stat.
+    """
+    import ctypes
+
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[_ENV_START]), int(fields[_ENV_START + 1])
+    except (OSError, IndexError, ValueError):
+        return
+    for name, value in kept.items():  # moves them out of that block
+        os.putenv(name, value)
+    block = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in kept.items())
+    if 0 < start < end and len(block) <= end - start:
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, block, len(block))
 
 
 if __name__ == "__main__":
