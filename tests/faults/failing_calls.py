@@ -16,8 +16,8 @@ from adw.store import files
 KINDS: Final = ("killed", "once", "ever", "torn")
 """Killed there; an error at that call; at that one and all later ones; a write that is half done."""
 
-ONE: Final = frozenset({"once", "torn", "memory"})
-"""Kinds that harm one call only; `memory` is a MemoryError there."""
+ONE: Final = frozenset({"once", "torn", "memory", "close"})
+"""Kinds that harm one call only; `memory` is a MemoryError there, `close` counts closes alone."""
 
 _CHANGING: Final = frozenset(
     {
@@ -45,12 +45,21 @@ class Calls:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
+        if self.kind == "close":
+            return self._closing if name == "close" else real
         return self._counted(name, real) if name in _CHANGING else real
+
+    def _closing(self, fd: int) -> None:
+        """Close, and where it is to fail say that it did not, as close(2) may after EIO."""
+        self.made.append(f"close {fd}")
+        os.close(fd)
+        if len(self.made) == self.at:
+            raise OSError(self.code, os.strerror(self.code))
 
     def open(self, path: str, flags: int, *more: Any) -> int:
         """Count those that may make a file."""
         call = os.open
-        if flags & os.O_CREAT:
+        if flags & os.O_CREAT and self.kind != "close":
             call = self._counted("open", os.open)
         return call(path, flags, *more)
 

@@ -1,8 +1,10 @@
 """What a person, a clock or another program may do around a run while it works."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -110,6 +112,38 @@ def test_a_grandchild_with_the_output_open_delays_nothing(
     )
     assert took.total_seconds() < 30
     ground.all_gone()
+
+
+# --- signals, F24 ----------------------------------------------------------------------------
+
+
+@pytest.mark.sweep
+@pytest.mark.fault("F24", by="a storm of CHLD, STOP and CONT on orchestrator, nursery, supervisor")
+def test_P4_a_storm_of_signals_has_no_effect(make_ground: MakeGround) -> None:
+    names = [f"p{number}" for number in range(6)]
+    ground = make_ground(
+        {name: phase("sleep 0.1", needs=names[at - 1 : at]) for at, name in enumerate(names)}
+    )
+    run = ground.start("run", "w", "47")
+    sent = 0
+    while run.poll() is None:
+        adws = [pid for pid in ground.processes() if b"adw" in _command(pid)]
+        for pid in adws:
+            for number in (signal.SIGCHLD, signal.SIGSTOP, signal.SIGCONT):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+                    sent += 1
+    out, err = run.communicate()
+    assert run.returncode == 0, (out, err)
+    assert sent > 100
+    assert [entry[:3] for entry in ground.entries()] == [(name, 1, True) for name in names]
+    ground.all_gone()
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 # --- the wall clock, F54 and F55 -------------------------------------------------------------

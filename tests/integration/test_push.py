@@ -166,7 +166,7 @@ def test_case_H4_a_refused_push_fails_the_phase_and_can_be_tried_again_alone(
     assert_pushed_once(ground, remote)
 
 
-@pytest.mark.fault("F52", by="a port where nobody listens")
+@pytest.mark.fault("F52", by="connections that are refused or cut")
 @pytest.mark.parametrize(
     ("modes", "looks"),
     [
@@ -220,6 +220,7 @@ def test_F51_a_remote_that_asks_for_patience_burns_no_attempt(
 
 
 @pytest.mark.sweep
+@pytest.mark.fault("F53", by="a server that gives a byte now and then")
 def test_F53_a_remote_that_gives_a_byte_now_and_then_is_given_up(
     tmp_path: Path, remote: GitRemote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
