@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from adw.cli.arguments import complete_workflow
 from adw.cli.output import escaped, print_json, say, table
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Told:
 
 
 @click.command("chaos")
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=complete_workflow)
 @click.argument("issue", type=click.IntRange(min=1))
 @click.option("--rounds", type=click.IntRange(1, 10_000), default=20, help="How many kills; 20.")
 @click.option("--seed", type=click.IntRange(min=0), help="Repeat the choices of another time.")
