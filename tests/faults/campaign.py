@@ -168,10 +168,10 @@ class Trial:
         if not self.wrong:
             shutil.rmtree(self.base)
 
-    def _living(self) -> list[str]:
+    def _claimed(self) -> list[str]:
         """What status says of runs on which nobody works, but for the truth."""
-        runs = listing(str(self.agents))["runs"] if self.agents.exists() else []
-        said = [run["status"] for run in runs]
+        found = listing(str(self.agents))["runs"] if self.agents.exists() else []
+        said = [run["status"] for run in found]
         return [status for status in said if status not in {"interrupted", "succeeded"}]
 
     # --- one round ---------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Trial:
         self._kill(pid)
         self._reap(pid)
         # A child that was forked and has not become git yet holds the lock for that instant.
-        until(lambda: not self._living(), 2, f"the end of {self._living()}, whose adw is dead")
+        until(lambda: not self._claimed(), 2, f"the end of {self._claimed()}, whose adw is dead")
         return True
 
     def _start(self) -> int:

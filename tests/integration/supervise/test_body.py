@@ -131,6 +131,7 @@ CANNOT_START = [
 ]
 
 
+@pytest.mark.fault("F30", by="programs that are none, may not be started, or are missing")
 def test_case_F16_F30_a_program_that_cannot_start_is_told_at_once(room: Room) -> None:
     (room.path / "plain").write_text("data")
     (room.path / "garbage").write_text("data")
@@ -151,6 +152,7 @@ def test_case_F16_a_missing_directory_is_told_at_once(room: Room) -> None:
     assert record.error == f"cannot enter `{room.path}/gone`: No such file or directory"
 
 
+@pytest.mark.fault("F30", by="a program that is open for writing")
 def test_case_F30_a_program_that_is_being_written_is_tried_again(room: Room) -> None:
     program = room.path / "program"
     program.write_bytes(Path("/bin/true").read_bytes())
@@ -230,6 +232,26 @@ def test_a_child_that_is_born_as_the_stop_comes_does_not_cost_the_grace(
         room.record(f"build-{n}")
         slow += [n] if time.monotonic() - begun > 4.5 else []
     assert slow == [], f"{len(slow)} of 100"
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(300)
+@pytest.mark.fault("F58", by="a daemon that is born as the body is killed")
+def test_case_F58_a_daemon_that_is_born_while_it_is_looked_for_is_ended(
+    room: Room, mode: str
+) -> None:
+    """A look at /proc alone missed it in some of a hundred bodies."""
+    chain = (
+        "w() { [ $1 -gt 0 ] || exec sh -c 'echo $$ >> daemons; exec sleep 1000';"
+        " w $(($1 - 1)) & exit 0; }; "
+    )
+    for n in range(1, 101):
+        room.shell(f"build-{n}", f"{chain} w {n % 20 + 1} & kill -9 $$")
+        record = room.record(f"build-{n}")
+        assert (record.signal, record.survivors) == (9, ())
+        path = room.path / "daemons"
+        born = path.read_text().split() if path.exists() else []
+        assert [pid for pid in born if not dead(int(pid))] == [], n
 
 
 def test_a_second_stop_ends_the_grace(room: Room) -> None:
@@ -331,6 +353,7 @@ def test_secrets_are_blotted_out_though_they_arrive_in_pieces(room: Room) -> Non
     assert room.log("build-1") == b"a [redacted] b\n[redacted]\n"
 
 
+@pytest.mark.fault("F60", by="50 MB of output without a line end")
 def test_case_F60_a_flood_is_capped_and_memory_stays_flat(room: Room) -> None:
     room.start("warm-1", "true")
     room.record("warm-1")
