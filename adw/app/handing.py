@@ -13,6 +13,7 @@ from adw.app.packets import Brief, Failure, addendum, template_values
 from adw.app.promoting import Input, MissingInput
 from adw.app.publish import failure_words
 from adw.core.decide import Start
+from adw.core.endless import MOST, without_outcome
 from adw.core.graph import Phase
 from adw.core.outcome import one_line
 from adw.core.rounds import round_of
@@ -42,6 +43,12 @@ class NoWorktree(Refused):
     reason = "workspace"
 
 
+class Endless(Refused):
+    """The phase was started again and again, and never came to an end."""
+
+    reason = "stuck"
+
+
 class NoPacket(Exception):
     """A living attempt has no TASK.md any more that could be added to; says so in one line."""
 
@@ -69,12 +76,15 @@ def hand(
         fingerprint: Makes that of the tree, where `ensure: [changed]` of the phase asks for it.
 
     Raises:
-        Refused: The worktree is not the run's, the packet would name what is not there, or a
-            name has no value; nothing is left.
+        Refused: The worktree is not the run's, the packet would name what is not there, a name
+            has no value, or the phase never comes to an end; nothing is left.
         GitError: The tree could not be kept.
         OSError: The packet is not whole; opening the run removes it.
     """
     phase = session.graph.phases[start.phase]
+    if without_outcome(history, start.phase) >= MOST:
+        message = f"it was started {MOST} times in a row and never came to an end"
+        raise Endless(message)
     ground = _kept(session, start, history)
     try:
         brief = _brief(session, start, history)

@@ -27,7 +27,7 @@ _FAILED: Final[Mapping[str, str]] = {
     "auth": "the program has no valid credentials",
     "spawn_failed": "the program could not be started",
     "workspace": "the worktree was not what it should be",
-    "stuck": "the run's history is full",
+    "stuck": "it was started ten times in a row without an end, or the run's history is full",
     "tampered": "the state file was changed while it ran",
 }
 _OWED: Final = frozenset({"missing_output", "contract"})
