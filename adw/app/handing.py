@@ -82,9 +82,7 @@ def hand(
         OSError: The packet is not whole; opening the run removes it.
     """
     phase = session.graph.phases[start.phase]
-    if without_outcome(history, start.phase) >= MOST:
-        message = f"it was started {MOST} times in a row and never came to an end"
-        raise Endless(message)
+    _bounded(history, start.phase)
     ground = _kept(session, start, history)
     try:
         brief = _brief(session, start, history)
@@ -111,6 +109,13 @@ def hand(
     for each in brief.inputs:
         _tell_change(session, start.phase, launch.child_id, each)
     return launched
+
+
+def _bounded(history: Sequence[HistoryEntry], phase: str) -> None:
+    """Raise Endless where a phase never comes to an end."""
+    if without_outcome(history, phase) >= MOST:
+        message = f"it was started {MOST} times in a row and never came to an end"
+        raise Endless(message)
 
 
 def _kept(session: "Session", start: Start, history: Sequence[HistoryEntry]) -> keeping.Ground:
