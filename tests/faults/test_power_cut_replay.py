@@ -131,14 +131,17 @@ def first_body(run: Recorded) -> int:
 def back_to(ground: Ground, after: Path, told: Told | None) -> None:
     """The repository as it was in the end; what is outside as others had seen it by then.
 
-    The worktree and the branch are those of the end: no call of a body is undone, which is the
-    worst that a phase that runs again can meet.
+    The worktree is that of the end, but for what `fix` had not mended by then: whatever a body has
+    done stays done, which is the worst that a phase that runs again can meet.
     """
     shutil.rmtree(ground.base)
     shutil.copytree(after, ground.base, symlinks=True)
     if told is not None:
         outside = ground.base / "counts" / "outside"
         outside.write_text(outside.read_text() if told.acted else "")
+        if "fix-1" not in told.bodies:
+            tree = next((ground.repo.path / "trees").iterdir())
+            (tree / "mended.txt").unlink(missing_ok=True)
 
 
 # --- the search itself can fail ------------------------------------------------------------------
