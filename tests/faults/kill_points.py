@@ -85,12 +85,8 @@ class Killing:
     point: Point | None = None
     error: str | None = None
     """Name of an errno that the call ends with; None: the process is killed before it."""
-    again: str = ""
-    """Of an error: `+`, all later calls of that name end with it too; `+2`, every second one."""
     calls: Sequence[str] = CHANGING
     """Names of the calls that are looked at for points."""
-    options: Sequence[str] = ()
-    """More words for strace: `-y` shows the file of each descriptor."""
 
     def run(self, *words: str) -> Done:
         """Run `adw …`; what became of it."""
@@ -133,10 +129,10 @@ class Killing:
 
     def _what(self) -> list[str]:
         if self.point is None:
-            return [*self.options, "-e", f"trace={','.join(self.calls)}"]
-        call, when = self.point.call, f"{self.point.k}{self.again}"
+            return ["-e", f"trace={','.join(self.calls)}"]
+        call, k = self.point.call, self.point.k
         what = f"error={self.error}" if self.error else "signal=KILL"
-        return [*self.options, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={when}"]
+        return ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={k}"]
 
     def _with_git(self, words: Sequence[str]) -> Done:
         """Put a shell script before git in PATH: it counts commands, and traces one or all."""
