@@ -10,7 +10,7 @@ persistence models there.
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -248,8 +248,3 @@ def choices(pending: Sequence[Change], rng: random.Random, most: int) -> Iterato
         told.append({place: rng.choice(HOW) if rng.random() < 0.2 else "whole" for place in kept})
     rng.shuffle(told)
     yield from told[: max(0, most - 2)]
-
-
-def points(ops: Iterable[Op]) -> Iterator[int]:
-    """Numbers of the calls after which something new may be lost: not after the begin of a sync."""
-    return (number for number, op in enumerate(ops) if op.call != "begin")
