@@ -16,8 +16,9 @@ from adw.store import files
 KINDS: Final = ("killed", "once", "ever", "torn")
 """Killed there; an error at that call; at that one and all later ones; a write that is half done."""
 
-ONE: Final = frozenset({"once", "torn", "memory", "close"})
-"""Kinds that harm one call only; `memory` is a MemoryError there, `close` counts closes alone."""
+ONE: Final = frozenset({"once", "torn", "memory", "close", "short"})
+"""Kinds that harm one call only; `memory` is a MemoryError there, `close` counts closes
+alone, `short` writes alone, of which one is done by half without an error."""
 
 _CHANGING: Final = frozenset(
     {
@@ -47,7 +48,20 @@ class Calls:
         real = getattr(os, name)
         if self.kind == "close":
             return self._closing if name == "close" else real
+        if self.kind == "short":
+            return self._shortened(real) if name in {"write", "pwrite"} else real
         return self._counted(name, real) if name in _CHANGING else real
+
+    def _shortened(self, real: Callable[..., int]) -> Callable[..., int]:
+        """Write, and where it is to be short a half of it: no error, as write(2) may."""
+
+        def call(fd: int, data: Any, *more: int) -> int:
+            self.made.append(f"write {fd}")
+            if len(self.made) == self.at:
+                data = data[: max(1, len(data) // 2)]
+            return real(fd, data, *more)
+
+        return call
 
     def _closing(self, fd: int) -> None:
         """Close, and where it is to fail say that it did not, as close(2) may after EIO."""
@@ -59,7 +73,7 @@ class Calls:
     def open(self, path: str, flags: int, *more: Any) -> int:
         """Count those that may make a file."""
         call = os.open
-        if flags & os.O_CREAT and self.kind != "close":
+        if flags & os.O_CREAT and self.kind not in {"close", "short"}:
             call = self._counted("open", os.open)
         return call(path, flags, *more)
 

@@ -5,6 +5,7 @@ processes and git are fakes. Thousands of points in a minute, since nothing is r
 """
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ from adw.app import publish
 from adw.core.graph import Output, Repair, Retry
 from adw.core.interfaces import LaunchSpec
 from adw.errors import AdwError, EnvironmentFault
-from adw.store import attempts, effects
+from adw.store import attempts, effects, files
 from adw.store.state import load_state
 from tests.faults.conftest import swept
 from tests.faults.failing_calls import Killed, failing
@@ -40,6 +41,7 @@ FAULTS: Final = [
     ("torn", "ENOSPC"),
     ("memory", "ENOSPC"),
     ("close", "EIO"),
+    ("short", "EIO"),
     *((kind, name) for kind in ("once", "ever") for name in ERRORS),
 ]
 """How the call fails, and with which error."""
@@ -171,7 +173,19 @@ def harm(run: Run, kind: str, at: int, code: int) -> bool:
             # cli's error boundary makes one line and exit code 4 of either.
             named = isinstance(ended, OSError) and ended.filename
             assert named or isinstance(ended, EnvironmentFault), f"not told: {ended!r}"
+        if kind == "short":
+            assert ended is None, ended
+            assert_untorn(run)
     return fired
+
+
+def assert_untorn(run: Run) -> None:
+    """Every line and document is whole: a short write was gone on with."""
+    for path in Path(run.run_dir).rglob("*.json*"):
+        for line in (
+            path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
+        ):
+            json.loads(line)
 
 
 def goes_on(run: Run) -> None:
@@ -244,7 +258,7 @@ def test_P1_P3_P4_P8_P9_a_fault_at_each_call_of_a_run(
             shutil.rmtree(place / str(at))
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    assert len(made) > 50
+    assert len(made) > 40
     tally(len(points), fired, what=f"{kind}, {name}", wrong=wrong)
 
 
@@ -273,3 +287,25 @@ def test_P1_P3_P4_P8_P9_a_fault_in_the_sitting_that_mends_a_fault(place: Path) -
     # A second sitting makes fewer calls than a whole run: those that never came are no points.
     tally(fired, fired, what=f"two faults, seed {SEED}", wrong=wrong)
     assert fired > PAIRS / 2
+
+
+def test_a_write_that_is_not_gone_on_with_is_seen(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bug of a single write, planted."""
+
+    def once(fd: int, data: bytes) -> None:
+        vars(files)["os"].write(fd, data)  # the stand-in, where there is one
+
+    monkeypatch.setattr(files, "write_all", once)
+    seen = 0
+    try:
+        for at in range(1, 20, 4):
+            run = Run(place / str(at))
+            try:
+                try_at(run, "short", at, errno.EIO)
+            except (AssertionError, AdwError, ValueError):
+                seen += 1
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    assert seen > 1
