@@ -26,6 +26,9 @@ from adw.workspace.repository import pattern
 LIMIT_BYTES: Final = 100 << 20
 """Larger untracked files are left out, and left in place by `back_to`."""
 LOCK_WAIT_S: Final = 120.0  # for a git that puts the tree back
+LIMIT_S: Final = 1800.0
+"""For a large tree. Without one, a FIFO that somebody puts in place of a file just as git opens it
+would hold a run for ever."""
 ADD_TRIES: Final = 5
 """git refuses a file that goes away or changes while it is added, whoever does that."""
 _REFUSED: Final = 128  # git's exit code; a git that was killed left its lock on the index
@@ -248,7 +251,7 @@ def write_tree(place: Place, found: Changes, env: Mapping[str, str]) -> str:
 
     def git(*args: str, stdin: bytes | None = None) -> bytes:
         words = place.explicit([*_DURABLE, *_PLAIN, *args])
-        return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=None, env=env)
+        return run_git(words, place.path, kind="read", stdin=stdin, timeout_s=LIMIT_S, env=env)
 
     # A copy is mostly ignored: git would refuse a specification that names it.
     named = (p.rstrip(b"/") for p in found.left_out if p not in found.staged_copies)

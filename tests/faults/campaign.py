@@ -30,6 +30,7 @@ from tests.faults.warm_adw import Warm
 from tests.support.ground import ADW, Ground, Process, dead
 from tests.support.wait import until
 
+_THREE: Final = "its supervisor died three times"
 NAPS: Final = {"one": 0.05, "two": 0.08, "three": 0.12, "four": 0.15}
 """Phases, and for how many seconds each is at work."""
 ROUNDS: Final = 6
@@ -284,9 +285,11 @@ class Trial:
     # --- the end -----------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """One plain resume is enough."""
-        pid = self._start()
-        code = self._reap(pid)
+        """One plain resume is enough; a phase lost three times in a row fails, by rule, before."""
+        code = self._reap(self._start())
+        if code == 1 and _THREE in self._out():
+            self.counts["failed by three losses"] += 1
+            code = self._reap(self._start())
         if code != 0:
             self.wrong.append(f"the last resume ended with {code}: {self._out()}")
 

@@ -44,6 +44,7 @@ EXCHANGES = {
     "file for a FIFO": """
         os.mkfifo("fifo")
         os.rename("fifo", "specs/out")
+        let_go("specs/out")
         write()
     """,
     "file for another": """
@@ -58,6 +59,12 @@ def write():
     with open("new", "wb") as file:
         file.write(b"good " * 2000)
     os.rename("new", "specs/out")
+def let_go(fifo):
+    # A git that looked before and opens now would wait for a writer, up to its limit.
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        pass
 os.mkdir("specs")
 write()
 print("ready", flush=True)
