@@ -76,17 +76,27 @@ def somewhere(ground: Ground, name: str) -> bool:
     )
 
 
+_DRIFT: Final = 6
+"""As in test_syscalls: so many calls of a name fewer than the baseline a run may make."""
+
+
 def sweep(base: Path, points: list[Point]) -> None:
     wrong, fired = [], 0
     for number, point in enumerate(points):
+        place = base / str(number)
         try:
-            hit = kill_at(base / str(number), point, again=number % 2 == 0)
+            hit = any(
+                kill_at(place / str(less), point._replace(k=point.k - less), again=number % 2 == 0)
+                for less in range(min(_DRIFT, point.k))
+            )
         except AssertionError as error:
             hit = True
             wrong.append(f"{point}: {error}")
         else:
-            shutil.rmtree(base / str(number))
+            shutil.rmtree(place)
         fired += hit
+        if not hit:
+            wrong.append(f"{point}: did not fire")
     tally(len(points), fired, what="rewind", wrong=wrong)
 
 
