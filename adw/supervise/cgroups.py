@@ -74,7 +74,7 @@ def make(parent: str, name: str) -> str | None:
 def enter(path: str, pid: int) -> bool:
     """Move a process into a group; what it starts from then on is born there."""
     try:
-        _write(path + "/cgroup.procs", str(pid))
+        write_text(path + "/cgroup.procs", str(pid))
     except OSError:
         return False
     return True
@@ -107,7 +107,7 @@ def kill(path: str, wait_s: float = 5.0) -> tuple[int, ...]:
         if holds(path, os.getpid()):
             return tuple(sorted(members(path)))
         try:
-            _write(path + "/cgroup.kill", "1")
+            write_text(path + "/cgroup.kill", "1")
         except OSError:  # before Linux 5.14, or the group is just being removed
             for pid in members(path):
                 signal_member(path, pid, 9)
@@ -245,7 +245,8 @@ def read_text(path: str) -> str:
     return os.fsdecode(b"".join(parts))
 
 
-def _write(path: str, text: str) -> None:
+def write_text(path: str, text: str) -> None:
+    """Write to a file of the kernel; OSError where it says no."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())

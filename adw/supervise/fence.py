@@ -73,7 +73,7 @@ class Fence:
             # One more for the supervisor, while it is inside to start the body.
             self._last.append((file, limit))
             limit += 1
-        _write(file, str(limit))
+        cgroups.write_text(file, str(limit))
         if controller == "memory":
             counter = f"{group}/{_COUNTERS[version]}"
             self.oom_counter = os.open(counter, os.O_RDONLY | os.O_CLOEXEC)
@@ -85,14 +85,14 @@ class Fence:
             OSError: The kernel says no.
         """
         for group in self._groups:
-            _write(f"{group}/cgroup.procs", "0")
+            cgroups.write_text(f"{group}/cgroup.procs", "0")
 
     def go_out(self) -> None:
         """Be where it was before."""
         for home in self._home:
-            _write(f"{home}/cgroup.procs", "0")
+            cgroups.write_text(f"{home}/cgroup.procs", "0")
         for file, limit in self._last:
-            _write(file, str(limit))
+            cgroups.write_text(file, str(limit))
 
     def remove(self) -> None:
         """Take the groups away, empty by now."""
@@ -140,11 +140,3 @@ def remove(name: str) -> None:
         found = parent(controller)
         if found:
             cgroups.remove(f"{found[0]}/{name}")
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
