@@ -394,7 +394,6 @@ def suggestion(name: str, known: list[str]) -> str | None:
     """A `did you mean` line for a misspelt name, or the list where nothing is close."""
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
+    if close := difflib.get_close_matches(name, known, n=1):
         return f"did you mean `{close[0]}`?"
     return f"known: {', '.join(sorted(known)[:24])}" if known else None

@@ -8,7 +8,6 @@ What a reader may rely on:
 What a crash leaves: a temporary file `.<name>.<pid>.<n>.tmp`, which `sweep` removes.
 After a failed fsync nothing is retried on the same descriptor (Linux marks the pages clean, so
 that a second fsync would lie; PostgreSQL's "fsyncgate", 2018): the caller gets the OSError.
-
 Not provided: mutual exclusion between writers; callers hold the run's lock.
 
 Source: POSIX rename(2), open(2), fcntl(2) "Open file description locks (non-POSIX)".
