@@ -20,7 +20,9 @@ def test_the_script_calls_adw_for_words(repo: Repo, shell: str) -> None:
     assert f"_ADW_COMPLETE={shell}_complete" in said.out
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+@pytest.mark.skipif(
+    shutil.which("bash") is None, reason="bash is not installed: its completion was NOT tested"
+)
 def test_bash_can_read_the_script(repo: Repo) -> None:
     script = call(repo, "completion", "bash").out
 

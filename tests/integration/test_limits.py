@@ -14,7 +14,7 @@ HOG = f"{sys.executable} -I -S -c 'x = bytearray(300 << 20); x[::4096] = bytes(l
 @pytest.mark.fault("F27", by="a memory limit of 60 MiB, a body that takes 300")
 def test_a_phase_out_of_memory_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
     if fence.missing():
-        pytest.skip("no control groups with limits can be made here")
+        pytest.skip("no control groups with limits here: F27 was NOT tested")
     text = f'[ $(grep -c . "$GROUND/counts/build") = 2 ] || {HOG}'
     retry = {"attempts": 2, "on": ["oom"]}
     ground = Ground(tmp_path / "g", {"build": phase(text, memory="60M", retry=retry)})

@@ -189,7 +189,7 @@ def test_no_interpreter_is_executed_and_all_is_synced_between_orchestrator_and_b
     room: Room,
 ) -> None:
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+        pytest.skip("apt-get install strace: this was NOT tested")
     trace = room.path / "trace"
     script = (
         "from adw.supervise import nursery; started = nursery.start()\n"
