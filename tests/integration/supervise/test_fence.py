@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from adw.model.workflow import MIN_MEMORY
-from adw.supervise import fence, procs
+from adw.supervise import cgroups, fence, procs
 from tests.integration.supervise.room import Room
 from tests.support.wait import until
 
@@ -22,12 +22,14 @@ def _offered() -> None:
         pytest.skip(f"no control group with {', '.join(lacking)} here: fences were NOT tested")
 
 
-def groups() -> list[str]:
-    """Fences that exist below this process's own groups."""
+def groups(room: Room) -> list[str]:
+    """Fences of this room's nursery; other tests may have theirs beside them at the same time."""
+    nursery = room.await_line("build-1", "supervisor")["nursery"]
+    prefix = cgroups.name_of(nursery["pid"], nursery["start_time"], "")
     found = []
     for controller in fence.CONTROLLERS:
         path, _ = fence.parent(controller) or ("", 0)
-        found += [f"{path}/{name}" for name in os.listdir(path) if name.startswith("adw-")]
+        found += [f"{path}/{name}" for name in os.listdir(path) if name.startswith(prefix)]
     return found
 
 
@@ -75,7 +77,7 @@ def test_neither_the_supervisor_nor_the_next_body_is_fenced_in(room: Room) -> No
     room.record("build-1")
     room.shell("build-2", f"{MANY}; {HOG}")
     assert room.record("build-2").reason is None
-    assert groups() == []
+    assert groups(room) == []
 
 
 def test_ensure_has_the_same_limits(room: Room) -> None:
@@ -88,13 +90,13 @@ def test_ensure_has_the_same_limits(room: Room) -> None:
 def test_a_killed_supervisor_leaves_no_fence(room: Room) -> None:
     room.shell("build-1", "echo $$ > body; sleep 100", memory_bytes=LIMIT, processes=12)
     body = room.pid("body")
-    assert len(groups()) == 2
+    assert len(groups(room)) == 2
     supervisor = room.await_line("build-1", "supervisor")
 
     os.kill(supervisor["pid"], signal.SIGKILL)
 
     until(lambda: procs.look(body) is None, what="death of the body")
-    until(lambda: groups() == [], what="end of the fence")
+    until(lambda: groups(room) == [], what="end of the fence")
 
 
 def test_the_smallest_limit_harms_no_supervisor(room: Room) -> None:
@@ -112,4 +114,4 @@ def test_a_limit_that_cannot_be_set_is_no_start(room: Room) -> None:
     assert found.reason == "spawn_failed"
     assert str(found.error).startswith("cannot limit pids: ")
     assert not (room.path / "ran").exists()
-    assert groups() == []
+    assert groups(room) == []
