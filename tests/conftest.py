@@ -20,6 +20,8 @@ _LOOPBACK = ("127.", "::1", "localhost")
 _home = ""
 _cgroups: frozenset[str] = frozenset()
 _mounts: frozenset[str] = frozenset()
+_wrong: list[str] = []
+"""What was found when all tests had ended."""
 
 
 class WroteToHome(AssertionError):
@@ -36,14 +38,6 @@ class BuiltButNeverRan(AssertionError):
 
 class LeftProcessesBehind(AssertionError):
     """Processes that the test started outlived it; they were killed now."""
-
-
-class LeftTheSystemChanged(AssertionError):
-    """A control group or mount outlived the tests."""
-
-
-class SkippedInCI(AssertionError):
-    """Tests were skipped where none may be: what they show was not shown."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,11 +90,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     left = [*leftovers.staying_cgroups(_cgroups), *sorted(leftovers.mounts() - _mounts)]
     if left:
-        raise LeftTheSystemChanged(", ".join(left))
+        _wrong.append(f"control groups or mounts outlived the tests: {', '.join(left)}")
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = len(reporter.stats.get("skipped", [])) if reporter else 0
     if os.environ.get("CI") and skipped:
-        raise SkippedInCI(f"{skipped}: CI has all that the tests need")
+        _wrong.append(f"{skipped} skipped: CI has all that the tests need")
+    if _wrong:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tell of it beside the failures, not in their place."""
+    for told in _wrong:
+        terminalreporter.write_line(f"ERROR {told}", red=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -37,7 +37,7 @@ CHANGING: Final = (
 _LINE: Final = re.compile(r"^(?:(\d+) +)?(\w+)\((.*)$")
 _ONLY_IF: Final = {"openat": "O_CREAT", "fcntl": "_SETLK"}
 _SHOWN: Final = 400  # characters of a call
-_LAUNCHER: Final = str(Path(__file__).with_name("traced_adw.py"))
+LAUNCHER: Final = str(Path(__file__).with_name("traced_adw.py"))
 
 
 class Point(NamedTuple):
@@ -157,7 +157,7 @@ class Killing:
     def _attached(self, words: Sequence[str]) -> Done:
         os.mkfifo(self._folder / "gate")
         ask = self._folder / "ask"
-        launcher = [sys.executable, _LAUNCHER, self.process, str(self._folder)]
+        launcher = [sys.executable, LAUNCHER, self.process, str(self._folder)]
         run = self.ground.start(*words, argv=launcher)
         pid = until(lambda: ask.exists() and ask.read_text(), what=f"birth of the {self.process}")
         tracer = subprocess.Popen(

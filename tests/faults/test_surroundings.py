@@ -16,6 +16,7 @@ import pytest
 
 from tests.faults.conftest import MakeGround
 from tests.support.ground import WAIT, Ground, phase
+from tests.support.shims import compiled
 from tests.support.wait import until
 
 DAY_S: Final = 86400
@@ -152,12 +153,7 @@ def _command(pid: int) -> bytes:
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A library that tells the time as tests want it."""
-    if shutil.which("gcc") is None:
-        pytest.skip("apt-get install gcc libc6-dev: F54, F55 were NOT tested")
-    path = tmp_path_factory.mktemp("shim") / "wall_clock.so"
-    words = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), str(_SHIM), "-ldl"]
-    subprocess.run(words, check=True)
-    return str(path)
+    return compiled(_SHIM, tmp_path_factory.mktemp("shim"))
 
 
 def clocked(make_ground: MakeGround, shim: str, base: Path, **phases: Any) -> tuple[Ground, Path]:

@@ -42,9 +42,9 @@ ORDER: Final = (
 """Phases and successes of an undisturbed run, in the order of its history."""
 
 
-def three_phases(base: Path) -> Ground:
+def three_phases(base: Path, **keys: Any) -> Ground:
     """Make the ground; `ORDER` is what one run of `w` on issue 47 does there."""
-    ground = Ground(base, PHASES)
+    ground = Ground(base, PHASES, **keys)
     (base / "counts" / "outside").touch()
     return ground
 
