@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from adw.app.secrecy import searched
 from adw.core.decide import Live, Start
 from adw.core.outcome import Verdict
 from adw.errors import AdwError, WorktreeError
 from adw.ids import child_id
 from adw.store import attempts
+from adw.workspace.git import on_one_line
+from adw.workspace.leaks import Leak, leaks
 from adw.workspace.settings import named
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 WITH_USERS_GIT: Final = frozenset({"commit", "push", "tag"})
 """Programs that run the user's filters, hooks, signing and credential helpers."""
+_TO_OTHERS: Final = frozenset({"push", "tag"})
+_TOLD_LEAKS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ def before(session: "Session", start: Start, history: Sequence["HistoryEntry"]) 
     head = tree.check().head
     phase = session.graph.phases[start.phase]
     _refuse_planted(session, phase, history)
+    if phase.use in _TO_OTHERS:
+        _refuse_leaks(session)
     if not phase.writes:
         return Ground(head)
     child = child_id(start.phase, start.attempt)
@@ -78,6 +85,29 @@ def _refuse_planted(session: "Session", phase: "Phase", history: Sequence["Histo
         detail = f"git's settings have changed since this run was opened: {named(changed)}"
         remedy = "a phase can plant programs there; a resume takes them as they are"
         raise WorktreeError(detail=f"{detail}; {remedy}", path=tree.path, reason=None, fix=None)
+
+
+def _refuse_leaks(session: "Session") -> None:
+    """Refuse to let commits go to a remote in which a secret of the run stands."""
+    base = session.parts.run_info["base"]
+    wanted = searched(session.parts.secrets)
+    if not base or not wanted:
+        return
+    tree = session.parts.worktree
+    found = leaks(tree.path, base, wanted)
+    if not found:
+        return
+    told = [_where(leak) for leak in found[:_TOLD_LEAKS]]
+    if len(found) > len(told):
+        told.append(f"and {len(found) - len(told)} more")
+    detail = f"nothing is pushed, since secrets stand in its commits: {'; '.join(told)}"
+    remedy = "take them out of the branch and change them, then resume"
+    raise WorktreeError(detail=f"{detail}; {remedy}", path=tree.path, reason=None, fix=None)
+
+
+def _where(leak: Leak) -> str:
+    where = f"in `{on_one_line(leak.path)}`" if leak.path else "beside its files"
+    return f"`{leak.name}` {where} of {leak.commit[:12]}"
 
 
 def look(

@@ -134,6 +134,22 @@ def _pinned(run_dir: str) -> Iterator[Phase]:
         yield from graph.phases.values() if graph else ()
 
 
+def searched(secrets: Mapping[str, str]) -> dict[bytes, str]:
+    """Names of secrets, by each form in which one may stand in a file: plain or encoded.
+
+    What is shorter than six bytes is not among them: it stands in innocent text too often.
+    """
+    from adw.supervise.pump import forms
+
+    return {
+        form: name
+        for name, value in secrets.items()
+        for line in _forms(value)
+        for form in forms(line)
+        if len(form) >= _SHORTEST
+    }
+
+
 def _forms(secret: str) -> Iterator[str]:
     """A secret, and how it looks in words that are one line each."""
     if not secret:

@@ -28,8 +28,8 @@ class Redactor:
     __slots__ = ("_forms", "_held", "_longest")
 
     def __init__(self, secrets: tuple[str, ...]) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
-        self._forms = sorted(forms, key=len, reverse=True)
+        found = {form for secret in secrets for form in forms(secret)}
+        self._forms = sorted(found, key=len, reverse=True)
         self._longest = len(self._forms[0]) if self._forms else 0
         self._held = b""
 
@@ -147,7 +147,7 @@ class CappedLog:
         self.error = f"`{os.path.basename(self._path)}`: {error.strerror}"
 
 
-def _forms(secret: str) -> set[bytes]:
+def forms(secret: str) -> set[bytes]:
     """A secret as it may appear: plain, hex, base64 at any alignment, url-encoded."""
     plain = os.fsencode(secret)
     if len(plain) < _ENCODED_FROM:

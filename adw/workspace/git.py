@@ -27,6 +27,7 @@ Kind = Literal["read", "commit"]
 OLDEST: Final = (2, 36)  # the first with core.fsync
 LOCK_WAIT_S: Final = 10.0
 _STDERR_LINES: Final = 6
+_CHUNK: Final = 1 << 16
 _COMMAND_LIMIT: Final = 200  # characters of a command shown in an error
 
 _BOTH: Final = ("core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
@@ -132,6 +133,21 @@ def ask_git(
     return found
 
 
+def chunks_of_git(args: Sequence[str], cwd: str) -> Iterator[bytes]:
+    """Run a git that reads, and take its standard output in pieces: memory stays flat.
+
+    Raises:
+        GitError: It ended with another exit code than 0.
+    """
+    process = _spawn(args, cwd, "read", environment("read"), stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    with process, _ended_on_error(process, own_group=True):
+        while chunk := process.stdout.read(_CHUNK):
+            yield chunk
+    if process.returncode != 0:
+        raise failure(args, Outcome(process.returncode, b"", b""))
+
+
 def contended(done: Outcome) -> bool:
     """Tell whether git failed only because another git holds a lock file."""
     return done.exit_code > 1 and _CONTENDED.search(done.stderr) is not None
@@ -218,15 +234,39 @@ def _start(
     env: Mapping[str, str],
     hold: int | None,
 ) -> Outcome:
+    process = _spawn(args, cwd, kind, env, takes=stdin is not None, hold=hold)
+    with process, _ended_on_error(process, own_group=kind == "read"):
+        try:
+            out, err = process.communicate(stdin, timeout_s)
+        except subprocess.TimeoutExpired:
+            raise GitError(
+                command=shlex.join(args)[:_COMMAND_LIMIT],
+                exit_code="none",
+                stderr=f"not done after {timeout_s} s",
+                fix=None,
+            ) from None
+    return Outcome(process.returncode, out, err)
+
+
+def _spawn(
+    args: Sequence[str],
+    cwd: str,
+    kind: Kind,
+    env: Mapping[str, str],
+    *,
+    takes: bool = False,
+    hold: int | None = None,
+    stderr: int = subprocess.PIPE,
+) -> subprocess.Popen[bytes]:
     settings = [part for each in _CONFIG[kind] for part in ("-c", each)]
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             ["git", *settings, *args],
             cwd=cwd,
             env=dict(env),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdin=subprocess.PIPE if takes else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             pass_fds=() if hold is None else (hold,),
             # The terminal's Ctrl-C is for adw, which ends its git in an orderly way itself. Inside
             # a phase git stays in the group that the supervisor ends.
@@ -240,17 +280,6 @@ def _start(
         raise EnvironmentFault(
             detail="`git` is not on PATH", reason=None, fix="install git 2.36 or newer"
         ) from None
-    with process, _ended_on_error(process, own_group=kind == "read"):
-        try:
-            out, err = process.communicate(stdin, timeout_s)
-        except subprocess.TimeoutExpired:
-            raise GitError(
-                command=shlex.join(args)[:_COMMAND_LIMIT],
-                exit_code="none",
-                stderr=f"not done after {timeout_s} s",
-                fix=None,
-            ) from None
-    return Outcome(process.returncode, out, err)
 
 
 @contextlib.contextmanager

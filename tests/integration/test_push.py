@@ -378,3 +378,27 @@ def test_a_tag_that_is_taken_is_never_moved(
 
     assert "the tag `v1` is taken" in log(ground, "push-1")
     assert remote.refs() == {}
+
+
+@pytest.mark.hostile("H45")
+def test_a_commit_with_a_secret_is_not_pushed(
+    tmp_path: Path, remote: GitRemote, grounds: list[Ground]
+) -> None:
+    leaking = phase('printf "%s" "$OTHER" | base64 > made.txt', secrets=["OTHER"])
+    ground = make(tmp_path, remote, grounds, {"build": leaking})
+    ground.env["OTHER"] = "hunter2-hunter2"
+
+    done = ground.adw("run", "w", "47")
+
+    assert done.exit_code == 1, done.told()
+    assert remote.refs() == {}
+    assert ground.entries()[-1] == ("push", 1, False, "workspace")
+    assert "`OTHER` in `made.txt` of " in done.stdout + done.stderr, done.told()
+    assert "hunter2" not in done.told()
+
+    # The way out: a branch without it.
+    tree = ground.repo.path / str(ground.status(ground.adw_id)["state"]["worktree_path"])
+    (tree / "made.txt").write_text("clean")
+    ground.repo.git("-C", str(tree), "commit", "-qa", "--amend", "--no-edit")
+    ground.ok("resume", ground.adw_id, "--from", "commit")
+    assert_pushed_once(ground, remote)
