@@ -194,6 +194,9 @@ class Copies:
         self._copied: bytes | None = None
         self._number = 0
         self._seen: dict[str, tuple[int, int, int]] = {}
+        self._owed: list[str] = []
+        self.fault: str | None = None
+        """Why the copy is not up to date, in a few words; None: it is."""
 
     def altered(self, state: ADWStateData) -> str | None:
         """As the function `altered`, of the bytes that the state file was read from."""
@@ -202,20 +205,25 @@ class Copies:
         return altered(self._to, state, self._state_file.data)
 
     def refresh(self, ended: Iterable[str] = ()) -> None:
-        """Copy what is new; a copy that cannot be written stops nothing.
+        """Copy what is new; a copy that cannot be written stops nothing, and is tried again.
 
         Args:
             ended: Child ids of attempts that were recorded since the last time.
         """
+        self._owed += ended
         try:
             if self._copied is None:
                 self._begin()
-            self._attempts(ended)
+            self._attempts(self._owed)
+            self._owed = []
             for name in FOLDERS:
                 self._changed_in(name)
             self._state()  # last: nothing that it tells of is missing then
         except OSError as error:
-            log.event("state_not_copied", to=self._to, reason=error.strerror or str(error))
+            self.fault = f"`{error.filename or self._to}`: {error.strerror or error}"
+            log.event("state_not_copied", to=self._to, reason=self.fault)
+        else:
+            self.fault = None
 
     def _begin(self) -> None:
         files.make_dirs(self._to)  # synced: notes on a worktree that is being made lie there too

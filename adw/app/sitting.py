@@ -287,6 +287,9 @@ class Work:
                 session.record_mark(phase)
 
     def _close(self, session: Session, outcome: Outcome) -> None:
+        if self.copies.fault:
+            detail = f"what guards this run against `git clean` is not whole: {self.copies.fault}"
+            furnishing.warn(self, session, detail)
         if outcome.closing:
             slots = {"closing": outcome.closing, "reason": session.reason}
             session.event("run_closed", slots)
