@@ -14,6 +14,7 @@ from adw.app.bringing_back import copied, gone
 from adw.app.findings import Finding
 from adw.app.places import Places, names_in
 from adw.app.restoring import last_good
+from adw.core.isolation import NONE
 from adw.errors import AdwError, BrokenRun, EnvironmentFault, StateError, StateVersion
 from adw.store import attempts, files, requests, runs
 from adw.workspace.removing import ASIDE
@@ -65,7 +66,7 @@ def _machine(places: Places) -> tuple[dict[str, Any], list[Finding]]:
         "agents_dir": places.agents_dir,
         "runs": len(runs.list_ids(places.agents_dir)),
         "tree_end": "cgroup" if cgroups.base() else "tag",
-        "isolation": "none",
+        "isolation": NONE,
         "capabilities": _capabilities(),
     }
     return facts, findings

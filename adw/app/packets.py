@@ -11,6 +11,7 @@ from typing import Any, Final
 from adw.app.promoting import Input
 from adw.core.graph import Phase
 from adw.core.hidden import hidden
+from adw.core.isolation import NONE, isolation_words
 from adw.model.state import ADWStateData
 
 SHOWN: Final = 40  # lines of one list in RESPONSE.md; the latest
@@ -285,6 +286,7 @@ def run_response(report: RunReport) -> str:
         f"- branch: {view['branch'] or 'not made yet'}\n"
         f"- worktree: {view['worktree'] or 'not made yet'}\n"
         f"{until}"
+        f"- isolation: {isolation_words(NONE)}\n"
         f"\n## Phases\n\n{summary}\n{_listed(report.notes[:SHOWN], len(report.notes))}"
         f"{_section('Done', report.done, report.counts.get('done', 0))}"
         f"{_section('Recovery', report.recoveries, len(report.recoveries))}"

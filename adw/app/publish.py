@@ -18,6 +18,7 @@ from adw.app.packets import SHOWN, RunReport, issue_words, named, run_response
 from adw.app.queueing import QUEUED
 from adw.core.decide import Decision
 from adw.core.graph import Graph
+from adw.core.isolation import NONE
 from adw.core.outcome import one_line
 from adw.core.view import SCHEMA_VERSION, PhaseBoard, next_action, run_status
 from adw.ids import child_id
@@ -178,7 +179,7 @@ def view_head(facts: Facts, decision: Decision) -> dict[str, Any]:
         "next_action": next_action(status, state, facts.base, unsure=facts.unsure),
         "left": facts.left,
         "tree_end": facts.tree_end,
-        "isolation": "none",
+        "isolation": NONE,
         "updated_at": clock.stamp(),
     }
 

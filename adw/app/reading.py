@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
+from adw.core.isolation import NONE
 from adw.errors import AdwError, StateError
 from adw.store import attempts, files, runs
 from adw.store.encoding import fits
@@ -50,7 +51,7 @@ def status(run_dir: str) -> dict[str, Any]:
         "until": view["until"],
         "next_action": f"adw watch {view['adw_id']}" if held else action,
         "tree_end": view["tree_end"],
-        "isolation": "none",
+        "isolation": NONE,
         "living": [{"child_id": child, "pid": pid} for child, pid in living.items()],
         "state": state,
         "phases": phases,

@@ -49,6 +49,7 @@ def show(run_dir: str) -> dict[str, Any]:
         "status": status["status"],
         "reason": status["reason"],
         "paused": status["paused"],
+        "isolation": status["isolation"],
         "until": status["until"],
         "branch": state.get("branch_name"),
         "worktree": state.get("worktree_path"),

@@ -9,6 +9,7 @@ import click
 from adw.cli.arguments import json_option, run_argument, run_dir_of
 from adw.cli.layout import columns, instant, show, standing, took
 from adw.cli.output import print_json
+from adw.core.isolation import isolation_words
 
 _SHORT: Final = 12  # characters of a commit
 _USAGE_WIDTH: Final = 100
@@ -63,6 +64,7 @@ def _head(found: Mapping[str, Any]) -> Iterator[str]:
         ("reason", None if found["status"] == "interrupted" else found["reason"]),
         ("until", instant(found["until"])),
         ("updated", instant(found["updated_at"])),
+        ("isolation", isolation_words(found["isolation"])),
     )
     yield from (f"  {name:<9} {value}" for name, value in facts if value is not None)
 

@@ -8,6 +8,7 @@ import click
 from adw.cli.arguments import complete_run, json_option, places_to_read
 from adw.cli.layout import columns, instant, show, standing, took
 from adw.cli.output import print_json
+from adw.core.isolation import isolation_words
 
 
 @click.command("status")
@@ -80,6 +81,7 @@ def _head(view: dict[str, Any], run_dir: str) -> list[str]:
         ("branch", view["state"].get("branch_name")),
         ("reason", None if status.startswith("interrupted") else view["reason"]),
         ("until", instant(view["until"])),
+        ("isolation", isolation_words(view["isolation"])),
         ("next", view["next_action"]),
     )
     lines = [f"  {name:<9} {value}" for name, value in facts if value is not None]

@@ -57,6 +57,7 @@ def test_the_whole_run_stands_on_one_page_and_ends_with_one_action(
         f"  worktree  trees/{ID}\n"
         "  reason    phase `test` failed: exit code 3 (attempt 2)\n"
         f"  updated   {updated}\n"
+        "  isolation none (phases run with your rights)\n"
         "\n"
         "Phases\n"
         "  PHASE   STATUS   ATTEMPT  STARTED               TOOK   COMMIT        OUTCOME\n"
@@ -137,6 +138,7 @@ def test_as_json_it_has_the_documented_shape(repo: Repo) -> None:
         "status",
         "reason",
         "paused",
+        "isolation",
         "until",
         "branch",
         "worktree",

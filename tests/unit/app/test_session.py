@@ -112,7 +112,9 @@ def test_ST_10_case_H1_B10_a_failed_phase_ends_the_run_as_failed(tmp_path: Path)
     view = json.loads(Path(world.run_dir, "state", "latest.json").read_text())
     assert [p["status"] for p in view["phases"]] == ["done", "failed", "pending"]
     assert view["reason"] == "phase `test` failed: exit code 1 (attempt 1)"
-    assert "exit code 1" in Path(world.run_dir, "RESPONSE.md").read_text()
+    told = Path(world.run_dir, "RESPONSE.md").read_text()
+    assert "exit code 1" in told
+    assert "\n- isolation: none (phases run with your rights)\n" in told
 
 
 def test_a_repair_runs_and_the_owner_is_tried_again(tmp_path: Path) -> None:
