@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from adw.model.workflow import Defaults, PhaseSpec, WorkflowSpec
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
-_LIMITS: Final = ("timeout", "idle_timeout", "memory", "processes")
+_LIMITS: Final = {
+    "timeout": "timeout_s",
+    "idle_timeout": "idle_timeout_s",
+    "memory": "memory_bytes",
+    "processes": "processes",
+    "log": "log_bytes",
+}
+"""Keys that phases and `defaults` share, with their names in the graph."""
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
@@ -280,7 +287,7 @@ def _compiled(
     source: Source, spec: "WorkflowSpec", skills: Mapping[str, bytes], setup: Command | None
 ) -> Graph:
     raw: dict[str, Any] = source.value["phases"]
-    limits = (spec.defaults.timeout, spec.defaults.idle_timeout)
+    limits = {name: getattr(spec.defaults, key) for key, name in _LIMITS.items()}
     phases = [
         _phase(name, each, spec.defaults, _digest(raw[name], each, skills))
         for name, each in spec.phases.items()
@@ -302,8 +309,9 @@ def _compiled(
 
 
 def _phase(name: str, spec: "PhaseSpec", defaults: "Defaults", digest: str) -> Phase:
-    limits = {
-        key: getattr(spec if key in spec.model_fields_set else defaults, key) for key in _LIMITS
+    limits: dict[str, Any] = {
+        name: getattr(spec if key in spec.model_fields_set else defaults, key)
+        for key, name in _LIMITS.items()
     }
     retry, repair = spec.retry, spec.repair
     return Phase(
@@ -327,10 +335,6 @@ def _phase(name: str, spec: "PhaseSpec", defaults: "Defaults", digest: str) -> P
         options=tuple(spec.options.items()),
         env=tuple(spec.env.items()),
         cwd=spec.cwd,
-        timeout_s=limits["timeout"],
-        idle_timeout_s=limits["idle_timeout"],
-        memory_bytes=limits["memory"],
-        processes=limits["processes"],
         ensure=tuple(_condition(c) for c in spec.ensure) if spec.ensure else (),
         on_retry=spec.on_retry,
         inputs=tuple(spec.inputs),
@@ -338,6 +342,7 @@ def _phase(name: str, spec: "PhaseSpec", defaults: "Defaults", digest: str) -> P
         secrets=tuple(spec.secrets),
         skill=spec.skill,
         digest=digest,
+        **limits,
     )
 
 

@@ -95,7 +95,9 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         ensure=tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE),
         redact=tuple(launch.secrets.values()),
     )
-    return Launched(spec, packet.lock_fd, hashlib.sha256(text).hexdigest())
+    return Launched(
+        spec.with_log(phase.log_bytes), packet.lock_fd, hashlib.sha256(text).hexdigest()
+    )
 
 
 def filled(

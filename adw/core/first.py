@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from adw.core.graph import Phase
 
@@ -20,15 +20,13 @@ def argv_of(command: Command) -> tuple[str, ...]:
     return ("sh", "-euc", command) if isinstance(command, str) else tuple(command)
 
 
-def after_setup(
-    phases: Sequence[Phase], setup: Command, limits: tuple[float | None, float | None]
-) -> list[Phase]:
+def after_setup(phases: Sequence[Phase], setup: Command, limits: Mapping[str, Any]) -> list[Phase]:
     """Put the phase `setup` before all others.
 
     Args:
         phases: Of the workflow, in declared order; none is called `setup`.
         setup: Its command.
-        limits: Its longest run time and longest silence, in seconds.
+        limits: What it may use at most, by the names of `Phase`.
 
     Returns:
         It, then the others; what needed nothing and is started by itself needs it now.
@@ -38,9 +36,8 @@ def after_setup(
     first = Phase(
         SETUP,
         argv=argv_of(setup),
-        timeout_s=limits[0],
-        idle_timeout_s=limits[1],
         digest=hashlib.sha256(keys.encode()).hexdigest(),
+        **limits,
     )
     later = (p if p.needs or p.name in called else replace(p, needs=(SETUP,)) for p in phases)
     return [first, *later]

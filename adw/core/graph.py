@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-FORMAT: Final = 5  # of the JSON form; another number means: compile again from the pin
+FORMAT: Final = 6  # of the JSON form; another number means: compile again from the pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class Phase:
     """Most memory of all its processes together."""
     processes: int | None = None
     """Most processes and threads at a time."""
+    log_bytes: int | None = None
+    """How much of each of its logs is kept; None: as usual."""
     ensure: tuple[tuple[str, ...], ...] = ()
     """Post-conditions: ("changed",), ("committed",), ("clean",), or an argv that must exit 0."""
     on_retry: str = "keep"
@@ -202,7 +204,7 @@ _DEFAULTS: Final = {
     name: getattr(Phase("x"), name)
     for name in (
         "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "options", "env", "cwd",
-        "timeout_s", "idle_timeout_s", "memory_bytes", "processes", "ensure", "on_retry",
-        "inputs", "secrets", "skill",
+        "timeout_s", "idle_timeout_s", "memory_bytes", "processes", "log_bytes", "ensure",
+        "on_retry", "inputs", "secrets", "skill",
     )
 }  # fmt: skip

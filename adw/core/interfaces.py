@@ -1,8 +1,8 @@
 """What the engine knows of the rooms above it: Protocols and the values that cross them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 from adw.core.decide import Decision, Live, Start
 from adw.core.graph import Graph
@@ -42,6 +42,13 @@ class LaunchSpec:
     """How much of the beginning of each log is kept."""
     tail_bytes: int = 1 << 20
     """How much of the end of each log is kept beyond `head_bytes`."""
+
+    def with_log(self, log_bytes: int | None) -> Self:
+        """The same, keeping so much of each log, four fifths of it of the beginning; None: as it is."""
+        if log_bytes is None:
+            return self
+        tail = log_bytes // 5
+        return replace(self, head_bytes=log_bytes - tail, tail_bytes=tail)
 
 
 @dataclass(frozen=True, slots=True)

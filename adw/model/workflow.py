@@ -38,8 +38,8 @@ _LIMIT_RANGE: Final = "more than 0 is expected; leave the key out, or write null
 _SIZE: Final = re.compile(r"([0-9]{1,15})([KMGT])\Z")
 _SIZES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MIN_MEMORY: Final = 4 << 20  # what a supervisor takes while it starts a body there fits well
-MAX_MEMORY: Final = 1 << 50
-_SIZE_RANGE: Final = "4M to 1024T are expected; leave the key out, or write null, for no limit"
+MIN_LOG: Final = 64 << 10
+MAX_SIZE: Final = 1 << 50
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -63,15 +63,19 @@ def _limit(value: object) -> object:
     return number
 
 
-def _size(value: object) -> object:
-    """Read `512M`, `2G`, or a plain number of bytes."""
-    if isinstance(value, str) and (found := _SIZE.match(value)):
-        value = int(found[1]) * _SIZES[found[2]]
-    elif not isinstance(value, int) or isinstance(value, bool):
-        raise PydanticCustomError("size", "not a size")  # noqa: EM101
-    if not MIN_MEMORY <= value <= MAX_MEMORY:
-        raise _beyond(_SIZE_RANGE)
-    return value
+def _size(least: int, expected: str) -> BeforeValidator:
+    """What reads `512M`, `2G`, or a plain number of bytes; not below `least`."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and (found := _SIZE.match(value)):
+            value = int(found[1]) * _SIZES[found[2]]
+        elif not isinstance(value, int) or isinstance(value, bool):
+            raise PydanticCustomError("size", "not a size")  # noqa: EM101
+        if not least <= value <= MAX_SIZE:
+            raise _beyond(expected)
+        return value
+
+    return BeforeValidator(read)
 
 
 def _beyond(expected: str) -> PydanticCustomError:
@@ -91,14 +95,13 @@ _DURATION_SCHEMA: Final = WithJsonSchema(
     }
 )
 
-_SIZE_SCHEMA: Final = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "integer", "minimum": MIN_MEMORY, "maximum": MAX_MEMORY},
-            {"type": "string", "pattern": r"^[0-9]{1,15}(K|M|G|T)$"},
-        ]
-    }
-)
+
+def _size_schema(least: int) -> WithJsonSchema:
+    number = {"type": "integer", "minimum": least, "maximum": MAX_SIZE}
+    return WithJsonSchema(
+        {"anyOf": [number, {"type": "string", "pattern": r"^[0-9]{1,15}(K|M|G|T)$"}]}
+    )
+
 
 PhaseName = Annotated[str, StringConstraints(pattern=PHASE_PATTERN)]
 WorkflowName = Annotated[str, StringConstraints(pattern=WORKFLOW_PATTERN)]
@@ -109,7 +112,16 @@ Script = Annotated[Text, StringConstraints(min_length=1)]
 Argv = Annotated[list[Text], Field(min_length=1, max_length=10_000)]
 Delay = Annotated[float, BeforeValidator(_seconds), _DURATION_SCHEMA]
 Limit = Annotated[float, BeforeValidator(_limit), _DURATION_SCHEMA]
-Memory = Annotated[int, BeforeValidator(_size), _SIZE_SCHEMA]
+Memory = Annotated[
+    int,
+    _size(MIN_MEMORY, "4M to 1024T are expected; leave the key out, or write null, for no limit"),
+    _size_schema(MIN_MEMORY),
+]
+Log = Annotated[
+    int,
+    _size(MIN_LOG, "64K to 1024T are expected; leave the key out, or write null, for 5M"),
+    _size_schema(MIN_LOG),
+]
 Processes = Annotated[int, Field(ge=1, le=4_000_000)]
 Command = Annotated[
     Annotated[Script, Tag("text")] | Annotated[Argv, Tag("argv")], Discriminator(_shape)
@@ -219,6 +231,8 @@ class PhaseSpec(Document):
     """Most memory of its processes together; null: no limit, even where `defaults` has one."""
     processes: Processes | None = None
     """Most processes and threads at a time; null: no limit, even where `defaults` has one."""
+    log: Log | None = None
+    """How much of each of its logs is kept; null: 5M, whatever `defaults` says."""
     retry: RetrySpec | None = None
     """Further tries after a failure."""
     repair: RepairSpec | None = None
@@ -248,6 +262,8 @@ class Defaults(Document):
     """Most memory of a phase's processes together."""
     processes: Processes | None = None
     """Most processes and threads of a phase at a time."""
+    log: Log | None = None
+    """How much of each log of a phase is kept; absent: 5M."""
 
 
 class WorkflowSpec(Document):

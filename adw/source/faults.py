@@ -217,7 +217,7 @@ _WORDING: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Wording]]] = {
     ),
     "size": lambda v, _c: (
         f"`{shown(v)}` is not a size",
-        "write 512M, 2G, or a number of bytes",
+        "write 512K, 512M, 2G, or a number of bytes",
     ),
     "range": lambda v, c: (f"`{shown(v)}` is found, {c['expected']}", None),
     "fault": lambda _v, c: (c["detail"], c.get("fix")),

@@ -26,6 +26,38 @@ def test_a_phase_out_of_memory_is_told_and_may_be_tried_again(tmp_path: Path) ->
         ground.end()
 
 
+FLOOD = "head -c 3000000 /dev/zero | tr '\\0' x; printf END"
+
+
+def test_a_log_keeps_as_much_as_its_phase_says_of_beginning_and_end(tmp_path: Path) -> None:
+    phases = {
+        "small": phase(FLOOD, log="100K"),
+        "whole": phase(FLOOD, log="3M"),
+        "usual": phase(f"{FLOOD}; {FLOOD}"),
+    }
+    ground = Ground(tmp_path / "g", phases)
+    try:
+        ground.ok("run", "w", "47")
+        logs = {name: ground.run_dir / "attempts" / f"{name}-1" / "stdout.log" for name in phases}
+
+        log, head, tail = logs["small"].read_bytes(), 80 << 10, 20 << 10
+        mark, end = log[head : head + 64], log[head + 64 :]
+        assert log[:head] == b"x" * head
+        assert tail <= len(end) <= tail + 64
+        assert end == b"x" * (len(end) - 3) + b"END"
+        left_out = 3_000_003 - head - len(end)
+        assert mark.strip() == f"[adw: {left_out} bytes left out here]".encode()
+
+        assert logs["whole"].read_bytes() == b"x" * 3_000_000 + b"END"
+        usual = logs["usual"].read_bytes()
+        assert len(usual) in range(5 << 20, (5 << 20) + 129)
+        assert usual[: 4 << 20].count(b"\n") == 0
+        assert usual[4 << 20 :].startswith(b"\n[adw: ")
+        assert usual.endswith(b"END")
+    finally:
+        ground.end()
+
+
 def test_a_limit_that_is_unavailable_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
     env = {"ADW_DISABLE": "memory_limit,pids_limit"}
     phases = {"build": phase("true", memory="60M"), "test": phase("true", processes=9)}

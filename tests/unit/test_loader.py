@@ -170,19 +170,19 @@ def test_durations(text: str, seconds: float) -> None:
     assert phase(f"timeout: {text}").timeout_s == seconds
 
 
-def test_limits_on_memory_and_processes_are_the_phases_own_or_the_defaults() -> None:
+def test_limits_in_bytes_and_numbers_are_the_phases_own_or_the_defaults() -> None:
     text = """name: w
-defaults: {memory: 2G, processes: 100}
+defaults: {memory: 2G, processes: 100, log: 1M}
 phases:
   a: {run: x}
-  b: {run: x, memory: 512M, processes: null}
-  c: {run: x, memory: 5000000, processes: 1}
+  b: {run: x, memory: 512M, processes: null, log: null}
+  c: {run: x, memory: 5000000, processes: 1, log: 64K}
 """
     phases = loaded(text).graph.phases
-    assert [(p.memory_bytes, p.processes) for p in phases.values()] == [
-        (2 << 30, 100),
-        (512 << 20, None),
-        (5_000_000, 1),
+    assert [(p.memory_bytes, p.processes, p.log_bytes) for p in phases.values()] == [
+        (2 << 30, 100, 1 << 20),
+        (512 << 20, None, None),
+        (5_000_000, 1, 64 << 10),
     ]
 
 

@@ -163,15 +163,19 @@ ONE_FAULT: dict[str, tuple[str, list[str | None]]] = {
     ),
     "a size with another unit": (
         "  a: {run: x, memory: »2GB}",
-        ["`2GB` is not a size", "hint: write 512M, 2G, or a number of bytes"],
+        ["`2GB` is not a size", "hint: write 512K, 512M, 2G, or a number of bytes"],
     ),
     "a limit that nothing fits in": (
         "  a: {run: x, memory: »1M}",
         ["`1M` is found, 4M to 1024T are expected; leave the key out, or write null, for no limit"],
     ),
+    "a log that has room for nothing": (
+        "  a: {run: x, log: »1K}",
+        ["`1K` is found, 64K to 1024T are expected; leave the key out, or write null, for 5M"],
+    ),
     "H32 a truth as a size": (
         "  a: {run: x, memory: »true}",
-        ["`true` is not a size", "hint: write 512M, 2G, or a number of bytes"],
+        ["`true` is not a size", "hint: write 512K, 512M, 2G, or a number of bytes"],
     ),
     "null in a command": (
         "  a: {run: [»null]}",

@@ -21,10 +21,11 @@ PHASES = (
     Phase("test", needs=("build",), repair=Repair("fix", 2)),
     Phase("fix"),
 )
+LIMITS = {"timeout_s": 60.0, "memory_bytes": 1 << 30, "log_bytes": 1 << 20}
 
 
 def graph() -> Graph:
-    return compile_graph("w", after_setup(PHASES, "npm ci", (60.0, None)), 4, SETUP)
+    return compile_graph("w", after_setup(PHASES, "npm ci", LIMITS), 4, SETUP)
 
 
 def entry(
@@ -54,7 +55,8 @@ def test_it_is_the_first_and_what_needed_nothing_needs_it() -> None:
         "fix": (),
     }
     first = found.phases[SETUP]
-    assert (first.argv, first.writes, first.timeout_s) == (("sh", "-euc", "npm ci"), True, 60.0)
+    assert (first.argv, first.writes) == (("sh", "-euc", "npm ci"), True)
+    assert {name: getattr(first, name) for name in LIMITS} == LIMITS
 
 
 def test_it_runs_alone_before_all_others() -> None:
@@ -106,7 +108,7 @@ def test_whatever_happened_the_others_are_decided_as_without_it(seed: int) -> No
     """A history with successes of `setup` strewn in decides as the same one without."""
     world = run_random(tape_of(seed))
     plain = world.graph
-    phases = after_setup(list(plain.phases.values()), "npm ci", (None, None))
+    phases = after_setup(list(plain.phases.values()), "npm ci", {})
     found = compile_graph("w", phases, plain.max_parallel, SETUP)
     random_ = random.Random(seed)
     strewn = [entry("setup")]
