@@ -32,6 +32,7 @@ _LIMITS: Final = {
     "idle_timeout": "idle_timeout_s",
     "memory": "memory_bytes",
     "processes": "processes",
+    "disk": "disk_bytes",
     "log": "log_bytes",
 }
 """Keys that phases and `defaults` share, with their names in the graph."""

@@ -98,7 +98,7 @@ def hand(
             skill=session.parts.resource(phase.skill) if phase.skill else None,
             secrets=_secrets(phase, session.parts.secrets),
         )
-        launched = launching.write_launch(launch, session.parts.base_env)
+        launched = launching.write_launch(launch, session.parts.base_env, session.parts.config)
     except MissingInput as error:
         message = f"{error}{_way_out(session, error.name)}"
         raise Refused(message) from error

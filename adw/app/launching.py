@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
+from typing import Any
 
 from adw.app.environment import Identity, body_environment
 from adw.app.keeping import Ground
@@ -51,7 +52,9 @@ class Launched:
     task_sha256: str
 
 
-def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
+def write_launch(
+    launch: Launch, base_env: Mapping[str, str], config: Mapping[str, Any]
+) -> Launched:
     """Write TASK.md, SKILL.md and the launch line.
 
     Raises:
@@ -88,16 +91,28 @@ def write_launch(launch: Launch, base_env: Mapping[str, str]) -> Launched:
         attempt_dir=packet.attempt_dir,
         sync_files=packet.sync_files,
         sync_dirs=packet.sync_dirs,
-        timeout_s=phase.timeout_s,
-        idle_timeout_s=phase.idle_timeout_s,
-        memory_bytes=phase.memory_bytes,
-        processes=phase.processes,
+        **_limits(phase, brief, config),
         ensure=tuple(each for each in phase.ensure if each[0] not in BUILTIN_ENSURE),
         redact=tuple(launch.secrets.values()),
     )
     return Launched(
         spec.with_log(phase.log_bytes), packet.lock_fd, hashlib.sha256(text).hexdigest()
     )
+
+
+def _limits(phase: Phase, brief: Brief, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "timeout_s": phase.timeout_s,
+        "idle_timeout_s": phase.idle_timeout_s,
+        "memory_bytes": phase.memory_bytes,
+        "processes": phase.processes,
+        "disk_bytes": phase.disk_bytes,
+        "disk_reserve": config.get("disk_reserve"),
+        "disk_roots": (
+            ("the worktree", brief.worktree),
+            ("the run's directory", brief.run_dir),
+        ),
+    }
 
 
 def filled(

@@ -244,6 +244,7 @@ LEFT: Final = {
     "SIGINT": "ended by Ctrl-C",
     "SIGTERM": "ended by SIGTERM",
     "no_place": "as many runs work as may at once",
+    "disk": "too little is free on the disk",
 }
 """What ended a sitting before the run was over, in words."""
 

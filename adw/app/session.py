@@ -22,7 +22,7 @@ from adw.core.interfaces import Ended, LaunchSpec
 from adw.core.outcome import Verdict, one_line, outcome_word
 from adw.core.recovery import blamed, recovery
 from adw.core.view import PhaseBoard
-from adw.errors import StoreError
+from adw.errors import EnvironmentFault, StoreError
 from adw.ids import child_id as name_child
 from adw.model.state import MAX_ENTRIES, ADWStateData, HistoryEntry
 from adw.store import files, runs
@@ -50,6 +50,8 @@ class Session:
     reason: str | None = None
     left: str | None = None
     """How this sitting ended before the run was over, or that it is queued; None while it works."""
+    low: EnvironmentFault | None = None
+    """Why nothing was started that could have been."""
     leaving: bool = False
     """What is published now is the last of this sitting: nobody goes on by himself."""
     _running: dict[str, _Run] = field(default_factory=dict)
@@ -111,7 +113,26 @@ class Session:
             over = None if self.running() else "failed"
             self.decision = replace(self.decision, starts=(), skips=(), wake_at=None, closing=over)
         self._tell_recoveries(self.decision)
+        self.low = self._disk_low() if self.decision.starts else None
+        if self.low:
+            self.decision = replace(self.decision, starts=())
         return self.decision
+
+    def _disk_low(self) -> EnvironmentFault | None:
+        """Why nothing may be started now; the history is told once."""
+        from adw.supervise.disk import shortage, size_words
+
+        paths = (self.run_dir, self.parts.worktree.path)
+        found = shortage(paths, self.parts.config.get("disk_reserve"))
+        if found is None:
+            return None
+        path, free, reserve = found[0], *map(size_words, found[1:])
+        detail = f"no phase is started: {free} are free on the disk of `{path}`, "
+        detail += f"{reserve} are to stay free"
+        if self.low is None:
+            self.event("warning", {"detail": detail})
+        fix = f"make room (adw gc removes runs that are over), then adw resume {self.state.adw_id}"
+        return EnvironmentFault(detail=detail, reason=None, fix=fix)
 
     def _tell_recoveries(self, decision: Decision) -> None:
         """Say what the decision makes of the attempts that failed just before it."""

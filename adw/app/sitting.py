@@ -121,6 +121,8 @@ class Work:
         self._tell(outcome)
         if outcome.wish == "signal" and outcome.closing is None and wishes.signal is not None:
             raise Interrupted(self.state.adw_id, wishes.signal)
+        if session.left == "disk" and session.low:
+            raise session.low
         return Sitting(self.state.adw_id, outcome)
 
     def _place(self) -> queueing.Place:
@@ -298,6 +300,8 @@ class Work:
             session.left = "pause"
         elif outcome.wish == "signal" and session.parts.wishes.signal is not None:
             session.left = signal.Signals(session.parts.wishes.signal).name
+        elif session.low and not session.left:
+            session.left = "disk"
         if session.left and not outcome.closing:
             session.event("run_left", {"by": session.left})
         assert session.decision is not None

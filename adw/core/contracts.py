@@ -7,7 +7,7 @@ import hashlib
 import re
 from typing import Final
 
-TRANSIENT: Final = frozenset({"timeout", "idle", "signal", "oom", "agent_error"})
+TRANSIENT: Final = frozenset({"timeout", "idle", "signal", "oom", "disk", "agent_error"})
 """Failure kinds that the machine's load or another service can cause: never counted as equal."""
 COUNTED: Final = frozenset({"exit", "missing_output", "contract", "result_invalid", "no_change"})
 """Failure kinds that the work itself causes; all others have no signature."""

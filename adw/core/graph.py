@@ -82,6 +82,8 @@ class Phase:
     """Most memory of all its processes together."""
     processes: int | None = None
     """Most processes and threads at a time."""
+    disk_bytes: int | None = None
+    """Most that the run may keep on disk while it runs, and when it has ended."""
     log_bytes: int | None = None
     """How much of each of its logs is kept; None: as usual."""
     ensure: tuple[tuple[str, ...], ...] = ()
@@ -204,7 +206,8 @@ _DEFAULTS: Final = {
     name: getattr(Phase("x"), name)
     for name in (
         "needs", "when", "allow_failure", "gate", "writes", "argv", "use", "options", "env", "cwd",
-        "timeout_s", "idle_timeout_s", "memory_bytes", "processes", "log_bytes", "ensure",
+        "timeout_s", "idle_timeout_s", "memory_bytes", "processes", "disk_bytes", "log_bytes",
+        "ensure",
         "on_retry", "inputs", "secrets", "skill",
     )
 }  # fmt: skip

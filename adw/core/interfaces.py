@@ -32,6 +32,12 @@ class LaunchSpec:
     """Most memory of all its processes together."""
     processes: int | None = None
     """Most processes and threads at a time."""
+    disk_bytes: int | None = None
+    """Most bytes below `disk_roots`."""
+    disk_reserve: int | None = None
+    """With `disk_bytes`: what stays free on the disks; None: as adw.supervise.disk says."""
+    disk_roots: tuple[tuple[str, str], ...] = ()
+    """What each folder is called, and its absolute path."""
     grace_s: float = 5.0
     """From SIGTERM to SIGKILL when the tree is ended."""
     ensure: tuple[tuple[str, ...], ...] = ()
@@ -56,7 +62,7 @@ class ExitRecord:
     """The supervisor's observation: the exit line of attempt.jsonl."""
 
     reason: str | None
-    """None: body and `ensure` exited 0; else exit, timeout, idle, signal, oom, contract,
+    """None: body and `ensure` exited 0; else exit, timeout, idle, signal, oom, disk, contract,
     spawn_failed, interrupted (no body was started), stopped (somebody asked)."""
     started_at: str | None
     ended_at: str

@@ -14,7 +14,7 @@ from adw.core.graph import Phase
 # The same sets as in adw.model.state, which would bring pydantic along; a test compares them.
 FAILURE: Final = frozenset(
     {
-        "exit", "timeout", "idle", "signal", "oom", "missing_output", "contract",
+        "exit", "timeout", "idle", "signal", "oom", "disk", "missing_output", "contract",
         "result_invalid", "no_change", "agent_error", "rejected",
     }
 )  # fmt: skip

@@ -130,7 +130,7 @@ class Exit(Document):
     """Kind of line."""
     reason: (
         Literal[
-            "exit", "timeout", "idle", "signal", "oom", "contract", "spawn_failed", "interrupted",
+            "exit", "timeout", "idle", "signal", "oom", "disk", "contract", "spawn_failed", "interrupted",
             "stopped",
         ]
         | None

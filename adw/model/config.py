@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from adw.model.base import Document
-from adw.model.workflow import Argv, Command, EnvName, Text
+from adw.model.workflow import Argv, Command, EnvName, Reserve, Text
 
 MAX_SLOTS: Final = 100
 
@@ -78,6 +78,8 @@ class Config(Document):
     """`none`, or how many pairs may be leased."""
     max_concurrent: Annotated[int, Field(ge=1, le=1000)] | None = None
     """How many runs of this repository may work at once on this host; absent: any number."""
+    disk_reserve: Reserve | None = None
+    """No phase is started where less is free on the disk; absent: 100M, or 2 % of a smaller disk."""
     remote: Remote = "origin"
     """Remote that `use: push` and `use: tag` push to."""
     notify: NotifySpec | None = None

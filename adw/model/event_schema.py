@@ -45,7 +45,7 @@ MEANING: Final[dict[str, str]] = {
     "definition_changed": "Another workflow or version of it counts from here on.",
     "request_applied": "A person's request was applied.",
     "run_paused": "A person paused the run.",
-    "run_left": "Its orchestrator left a run that is not over, and why: a pause, a signal or a rewind.",
+    "run_left": "Its orchestrator left a run that is not over, and why: a pause, a signal, a rewind or a full disk.",
     "run_closed": "The run is over, or stands still.",
     "warning": "Something that stops nothing and that a person should know.",
     "correction": "An earlier event is wrong.",

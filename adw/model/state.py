@@ -19,7 +19,7 @@ SCHEMA_VERSION: Final = 1
 MAX_ENTRIES: Final = 10_000  # the entry with this number is `stuck`
 
 Reason = Literal[
-    "exit", "timeout", "idle", "signal", "oom", "missing_output", "contract", "result_invalid",
+    "exit", "timeout", "idle", "signal", "oom", "disk", "missing_output", "contract", "result_invalid",
     "no_change", "agent_error", "rejected",
     "lost", "interrupted", "rate_limited",
     "auth", "spawn_failed", "workspace", "stuck", "tampered",
@@ -29,7 +29,7 @@ Reason = Literal[
 
 FAILURE: Final = frozenset(
     {
-        "exit", "timeout", "idle", "signal", "oom", "missing_output", "contract",
+        "exit", "timeout", "idle", "signal", "oom", "disk", "missing_output", "contract",
         "result_invalid", "no_change", "agent_error", "rejected",
     }
 )  # fmt: skip

@@ -91,7 +91,7 @@ class Latest(_Head):
     """SHA-256 of the state file that it was made from."""
     closing: str | None
     """How the run ended; null while it is not over."""
-    left: Literal["pause", "SIGINT", "SIGTERM", "no_place", "queued"] | None
+    left: Literal["pause", "SIGINT", "SIGTERM", "no_place", "disk", "queued"] | None
     """How the last sitting ended, or stands, before the run was over."""
     updated_at: Instant
     """When it was written."""

@@ -38,6 +38,7 @@ _LIMIT_RANGE: Final = "more than 0 is expected; leave the key out, or write null
 _SIZE: Final = re.compile(r"([0-9]{1,15})([KMGT])\Z")
 _SIZES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MIN_MEMORY: Final = 4 << 20  # what a supervisor takes while it starts a body there fits well
+MIN_DISK: Final = 1 << 20
 MIN_LOG: Final = 64 << 10
 MAX_SIZE: Final = 1 << 50
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -117,6 +118,12 @@ Memory = Annotated[
     _size(MIN_MEMORY, "4M to 1024T are expected; leave the key out, or write null, for no limit"),
     _size_schema(MIN_MEMORY),
 ]
+Disk = Annotated[
+    int,
+    _size(MIN_DISK, "1M to 1024T are expected; leave the key out, or write null, for no limit"),
+    _size_schema(MIN_DISK),
+]
+Reserve = Annotated[int, _size(0, "0 to 1024T are expected"), _size_schema(0)]
 Log = Annotated[
     int,
     _size(MIN_LOG, "64K to 1024T are expected; leave the key out, or write null, for 5M"),
@@ -128,7 +135,7 @@ Command = Annotated[
 ]
 
 Retried = Literal[
-    "exit", "timeout", "idle", "signal", "oom", "missing_output", "contract", "result_invalid",
+    "exit", "timeout", "idle", "signal", "oom", "disk", "missing_output", "contract", "result_invalid",
     "no_change", "agent_error",
 ]  # fmt: skip
 
@@ -231,6 +238,8 @@ class PhaseSpec(Document):
     """Most memory of its processes together; null: no limit, even where `defaults` has one."""
     processes: Processes | None = None
     """Most processes and threads at a time; null: no limit, even where `defaults` has one."""
+    disk: Disk | None = None
+    """Most that the run may keep on disk; null: no limit, even where `defaults` has one."""
     log: Log | None = None
     """How much of each of its logs is kept; null: 5M, whatever `defaults` says."""
     retry: RetrySpec | None = None
@@ -262,6 +271,8 @@ class Defaults(Document):
     """Most memory of a phase's processes together."""
     processes: Processes | None = None
     """Most processes and threads of a phase at a time."""
+    disk: Disk | None = None
+    """Most that the run may keep on disk while a phase runs, and when it has ended."""
     log: Log | None = None
     """How much of each log of a phase is kept; absent: 5M."""
 

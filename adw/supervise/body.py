@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from adw.supervise import cgroups, pump, tree
 from adw.supervise.cgroups import name_of
+from adw.supervise.disk import Gauge
 from adw.supervise.ears import IGNORED, Ears
 from adw.supervise.fence import CannotFence, Fence
 
@@ -79,6 +80,10 @@ class Body:
         self._heard_at = 0.0
         self._pipes: dict[int, pump.CappedLog] = {}
         self._fence: Fence
+        limit = spec["disk_bytes"]
+        self._gauge = None
+        if limit is not None:
+            self._gauge = Gauge(limit, spec["disk_reserve"], spec["disk_roots"])
 
     def run(self, argv: list[str], started: Callable[[int], None] | None) -> Outcome:
         """Run a command to the end of its whole tree.
@@ -111,7 +116,7 @@ class Body:
         ears.childless = False
         if started is not None:
             started(ears.body_pid)
-        outcome = Outcome(self._watch())
+        outcome = Outcome(*self._watch())
         self._end_tree()
         self._drain()
         if ears.body_status is not None:
@@ -120,6 +125,8 @@ class Body:
         # A counter that others share tells nothing about a body that was not killed itself.
         if outcome.cause is None and (alone or outcome.signal == signal.SIGKILL):
             outcome.oom = cgroups.oom_kills(counter) > kills
+        if outcome.cause is None and self._gauge and (over := self._gauge.measure(self._unwanted)):
+            outcome.cause, outcome.error = "disk", over
         return outcome
 
     # --- start -------------------------------------------------------------------------------
@@ -184,21 +191,25 @@ class Body:
 
     # --- while it runs -----------------------------------------------------------------------
 
-    def _watch(self) -> str | None:
-        """Read output until the command ended or must end; returns why it must."""
-        ears = self._ears
+    def _watch(self) -> tuple[str | None, str | None]:
+        """Read output until the command ended or must end; returns why it must, for people too."""
+        ears, gauge = self._ears, self._gauge
         while ears.body_status is None:
             if ears.stops:
-                return "stopped"
+                return "stopped", None
+            if gauge and time.monotonic() >= gauge.next_at and (over := gauge.look()):
+                return "disk", over
             now = time.monotonic()
             ends_at, cause = self._next_limit()
-            if cause is not None and now >= ends_at:
-                return cause
-            self._read(ears.turn(None if cause is None else ends_at - now))
-        return None
+            if cause not in {None, "disk"} and now >= ends_at:
+                return cause, None
+            self._read(ears.turn(None if cause is None else max(0.0, ends_at - now)))
+        return None, None
 
     def _next_limit(self) -> tuple[float, str | None]:
         limits: list[tuple[float, str | None]] = []
+        if self._gauge:
+            limits.append((self._gauge.next_at, "disk"))
         if self._deadline is not None:
             limits.append((self._deadline, "timeout"))
         if self._spec["idle_timeout_s"] is not None:
@@ -214,6 +225,11 @@ class Body:
             else:
                 self._ears.forget(fd)
                 del self._pipes[fd]
+
+    def _unwanted(self) -> bool:
+        """Whether the end was asked for while the disk is measured."""
+        self._ears.turn(0.0)
+        return bool(self._ears.stops)
 
     # --- the end -----------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ import pytest
 
 from adw.store.state import load_state
 from tests.faults.conftest import MakeGround
-from tests.support.ground import Ground, phase
+from tests.support.ground import Done, Ground, phase
+from tests.support.wait import until
 
 PHASES: dict[str, Any] = {
     "one": phase("true"),
@@ -24,15 +25,37 @@ PHASES: dict[str, Any] = {
 }
 
 
+BESIDE: dict[str, Any] = {
+    # It leaves some hundred kilobytes.
+    "one": phase(
+        'free=$(df --output=avail -k "$ADW_ARTIFACTS" | tail -n 1);'
+        ' head -c "$((free - 500))k" /dev/zero > "$ADW_ARTIFACTS/fill"',
+        writes=False,
+    ),
+    "side": phase('until [ -e "$GROUND/go" ]; do sleep 0.01; done', writes=False),
+    "two": phase("true", needs=["one"], writes=False),
+}
+
+
 @pytest.fixture
 def small(make_ground: MakeGround) -> Iterator[Ground]:
     """A ground whose runs lie on a file system of 1 MiB."""
+    yield from on_tmpfs(make_ground(PHASES), "1m")
+
+
+@pytest.fixture
+def middling(make_ground: MakeGround) -> Iterator[Ground]:
+    """A ground whose runs lie on a file system of 64 MiB, of which 1.3 MiB are to stay free."""
+    yield from on_tmpfs(make_ground(BESIDE), "64m")
+
+
+def on_tmpfs(ground: Ground, size: str) -> Iterator[Ground]:
+    """The ground, its runs on a small file system."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root: A12 was NOT tested")
-    ground = make_ground(PHASES)
     ground.agents.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(ground.agents)],
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(ground.agents)],
         check=False,
         capture_output=True,
         text=True,
@@ -74,6 +97,35 @@ def test_case_A12_a_disk_that_a_phase_fills_stops_the_run_with_its_state_intact(
     assert [e[0] for e in small.entries() if e[2]] == ["one", "two", "three"]
     assert small.ran("one") == ["one-1"]
     assert small.ran("two") == ["two-1"]
+
+
+@pytest.mark.fault("F14", "F16", by="a tmpfs that a phase leaves with less free than its reserve")
+@pytest.mark.hostile("H42")
+def test_what_runs_on_a_disk_with_too_little_free_ends_in_order_and_nothing_starts(
+    middling: Ground,
+) -> None:
+    run = middling.start("run", "w", "47")
+    until(lambda: middling.ids() and middling.events("warning"), what="word of the full disk")
+    assert (middling.ran("one"), middling.ran("side")) == (["one-1"], ["side-1"])
+    view = middling.status(middling.adw_id)
+    assert [(p["phase"], p["status"]) for p in view["phases"]] == [
+        ("one", "done"),
+        ("side", "running"),
+        ("two", "pending"),
+    ]
+
+    middling.go()
+    done = Done.of(run)
+
+    assert done.exit_code == 4, done.told()
+    assert "error: no phase is started: " in done.stderr
+    assert sorted(e[0] for e in middling.entries() if e[2]) == ["one", "side"]
+    again = middling.adw("resume", middling.adw_id)
+    assert again.exit_code == 4, again.told()
+    (middling.run_dir / "children" / "one-1" / "artifacts" / "fill").unlink()
+    middling.ok("resume", middling.adw_id)
+    assert [e[:3] for e in middling.entries()][2:] == [("two", 1, True)]
+    assert [middling.ran(name) for name in BESIDE] == [["one-1"], ["side-1"], ["two-1"]]
 
 
 @pytest.mark.fault("F14", "F16", by="a full tmpfs")

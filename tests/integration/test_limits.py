@@ -1,5 +1,6 @@
 """Limits of a phase in a whole run."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -73,5 +74,72 @@ def test_a_limit_that_is_unavailable_is_told_and_the_run_goes_on(tmp_path: Path)
             for controller, name in (("memory", "build"), ("pids", "test"))
         ]
         assert all(f"warning: {line}" in done.stderr + done.stdout for line in told)
+    finally:
+        ground.end()
+
+
+FILL = 'head -c 30000000 /dev/zero > "$ADW_ARTIFACTS/fill"'
+
+
+@pytest.mark.fault("F14", by="a phase that keeps more than its disk limit")
+@pytest.mark.hostile("H42")
+def test_a_phase_over_its_disk_limit_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+    retry = {"attempts": 2, "on": ["disk"]}
+    phases = {
+        "build": phase(FILL, disk="20M", retry=retry),
+        "test": phase("true", needs=["build"]),
+    }
+    ground = Ground(tmp_path / "g", phases)
+    try:
+        done = ground.adw("run", "w", "47")
+        assert done.exit_code == 1, done.told()
+        assert [entry[2:] for entry in ground.entries()] == [(False, "disk"), (False, "disk")]
+        told = [(e["reason"], e["action"], e["detail"]) for e in ground.events("recovery_decided")]
+        assert told == [("disk", "retry", None), ("disk", "give_up", None)]
+        view = ground.status(ground.adw_id)
+        places = ((28, "children/build-1"), (57, "children"))
+        for (size, place), attempt in zip(places, view["phases"][0]["attempts"], strict=True):
+            assert attempt["reason"] == "disk"
+            assert re.fullmatch(
+                rf"the run keeps {size}\.\dM on disk, `disk` allows 20M; {size}\.\dM of it are in "
+                rf"`{place}` in the run's directory",
+                attempt["detail"],
+            )
+        for command in ("status", "show", "why"):
+            assert "disk" in ground.ok(command, ground.adw_id).stdout
+
+        for path in ground.run_dir.glob("children/*/artifacts/fill"):
+            path.unlink()
+        text = (ground.repo.path / "workflows" / "w.yaml").read_text()
+        ground.repo.commit("mend", {"workflows/w.yaml": text.replace("20M", "80M")})
+        ground.ok("resume", ground.adw_id, "--accept-changed")
+    finally:
+        ground.end()
+
+
+@pytest.mark.fault("F14", "F16", by="a disk with less free than `disk_reserve`")
+def test_no_phase_is_started_on_a_disk_with_too_little_free(
+    tmp_path: Path,
+) -> None:
+    ground = Ground(tmp_path / "g", {"one": phase("true")}, config={"disk_reserve": "1024T"})
+    try:
+        done = ground.adw("run", "w", "47")
+        assert done.exit_code == 4, done.told()
+        line = (
+            rf"error: no phase is started: [0-9.]+[MGT] are free on the disk of `{ground.run_dir}`"
+        )
+        assert re.search(rf"^{line}, 1024T are to stay free$", done.stderr, re.MULTILINE)
+        fix = f"make room (adw gc removes runs that are over), then adw resume {ground.adw_id}"
+        assert f"  hint: {fix}\n" in done.stderr
+        assert (ground.ran("one"), ground.entries()) == ([], [])
+        view = ground.status(ground.adw_id)
+        assert (view["status"], view["reason"]) == (
+            "interrupted",
+            "too little is free on the disk",
+        )
+        assert view["next_action"] == f"adw resume {ground.adw_id}"
+        assert "too little is free on the disk" in (ground.run_dir / "RESPONSE.md").read_text()
+        assert [e["by"] for e in ground.events("run_left")] == ["disk"]
+        assert len(ground.events("warning")) == 1
     finally:
         ground.end()

@@ -17,6 +17,7 @@ FAILURE = [
     "idle",
     "signal",
     "oom",
+    "disk",
     "missing_output",
     "contract",
     "result_invalid",

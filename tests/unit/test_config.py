@@ -22,6 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "env_pass": [],
     "ports": {"slots": 100},
     "max_concurrent": None,
+    "disk_reserve": None,
     "remote": "origin",
     "notify": None,
     "model_sets": {},
@@ -35,6 +36,7 @@ env_pass: [CI, AWS_*, "X[0-9]?"]
 copy: [.env, config/local/, "a b/é"]
 setup: [make, deps]
 ports: {slots: 15}
+disk_reserve: 2G
 remote: up/stream
 notify: {webhook: $HOOK, command: [tools/tell.sh, "x"], desktop: true, on: [failed, cancelled]}
 model_sets:

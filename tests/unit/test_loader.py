@@ -172,17 +172,17 @@ def test_durations(text: str, seconds: float) -> None:
 
 def test_limits_in_bytes_and_numbers_are_the_phases_own_or_the_defaults() -> None:
     text = """name: w
-defaults: {memory: 2G, processes: 100, log: 1M}
+defaults: {memory: 2G, processes: 100, disk: 20G, log: 1M}
 phases:
   a: {run: x}
-  b: {run: x, memory: 512M, processes: null, log: null}
-  c: {run: x, memory: 5000000, processes: 1, log: 64K}
+  b: {run: x, memory: 512M, processes: null, disk: null, log: null}
+  c: {run: x, memory: 5000000, processes: 1, disk: 1M, log: 64K}
 """
     phases = loaded(text).graph.phases
-    assert [(p.memory_bytes, p.processes, p.log_bytes) for p in phases.values()] == [
-        (2 << 30, 100, 1 << 20),
-        (512 << 20, None, None),
-        (5_000_000, 1, 64 << 10),
+    assert [(p.memory_bytes, p.processes, p.disk_bytes, p.log_bytes) for p in phases.values()] == [
+        (2 << 30, 100, 20 << 30, 1 << 20),
+        (512 << 20, None, None, None),
+        (5_000_000, 1, 1 << 20, 64 << 10),
     ]
 
 

@@ -10,7 +10,7 @@ from tests.support.marked import marked
 
 HEAD = "name: w\nphases:\n"
 KINDS = (
-    "`exit`, `timeout`, `idle`, `signal`, `oom`, `missing_output`, `contract`, "
+    "`exit`, `timeout`, `idle`, `signal`, `oom`, `disk`, `missing_output`, `contract`, "
     "`result_invalid`, `no_change` or `agent_error`"
 )
 

@@ -104,6 +104,7 @@ WAYS: Final = {
     "idle": Way(),
     "signal": Way(),
     "oom": Way(),
+    "disk": Way(),
     "missing_output": Way(
         _as_it_is, ("narrowed_retry", "give_up"), {"outputs": (Output("plan", "plan.md"),)}
     ),
