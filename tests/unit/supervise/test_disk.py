@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from adw.supervise import disk
 from adw.supervise.disk import Gauge, reserve_bytes, shortage, size_words
 
 FILES = 10_000
@@ -48,20 +49,26 @@ def test_who_gives_up_is_told_nothing_and_at_once(large: Path) -> None:
     assert str(gauge.measure(lambda: False)).endswith("M of it are in here itself")
 
 
-def test_between_slices_there_is_rest_and_a_limit_that_is_passed_makes_haste(large: Path) -> None:
-    for limit, hasty in ((100 << 20, False), (8 << 20, True)):
-        gauge = Gauge(limit, 0, [("here", str(large))])
-        time.sleep(1.05)
-        rests = []
-        over = None
-        for _ in range(1000):
-            over = gauge.look()
-            rests.append(gauge.next_at - time.monotonic())
-            if over or rests[-1] > 0.4:
-                break
-        assert bool(over) == hasty
-        assert len(rests) >= 3
-        assert (rests[-2] <= 0.001) == hasty
+def test_between_slices_is_rest(large: Path) -> None:
+    gauge = Gauge(100 << 20, 0, [("here", str(large))])
+    time.sleep(1.05)  # the first walk is due
+    begun = time.monotonic()
+    assert gauge.look() is None
+    assert gauge.next_at - begun >= 0.2
+
+
+def test_a_walk_that_has_passed_the_limit_makes_haste(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_SLICE_S", 0.002)
+    gauge = Gauge(8 << 20, 0, [("here", str(large))])
+    time.sleep(1.05)
+    ahead = []
+    while (over := gauge.look()) is None:
+        ahead.append(gauge.next_at - time.monotonic())
+        assert len(ahead) < 1000
+    assert " of it are in here itself" in over
+    assert ahead[-1] <= 0
 
 
 def test_what_cannot_be_seen_takes_nothing(tmp_path: Path) -> None:
