@@ -161,7 +161,7 @@ class Gauge:
             if left < kept:
                 return (
                     f"{size_words(left)} are free on the disk of `{path}`, and"
-                    f" {size_words(kept)} are to stay free"
+                    f" {size_words(kept)} are to stay free; `adw gc` removes runs that are over"
                 )
         return None
 
@@ -172,7 +172,8 @@ class Gauge:
         where = f"`{'/'.join(map(_plain, names))}` in {words}" if names else f"{words} itself"
         return (
             f"the run keeps {size_words(self._used)} on disk, `disk` allows"
-            f" {size_words(self._limit)}; {size_words(size)} of it are in {where}"
+            f" {size_words(self._limit)}; {size_words(size)} of it are in {where};"
+            " remove what is not needed, or raise `disk`"
         )
 
 

@@ -102,7 +102,7 @@ def test_a_phase_over_its_disk_limit_is_told_and_may_be_tried_again(tmp_path: Pa
             assert attempt["reason"] == "disk"
             assert re.fullmatch(
                 rf"the run keeps {size}\.\dM on disk, `disk` allows 20M; {size}\.\dM of it are in "
-                rf"`{place}` in the run's directory",
+                rf"`{place}` in the run's directory; remove what is not needed, or raise `disk`",
                 attempt["detail"],
             )
         for command in ("status", "show", "why"):

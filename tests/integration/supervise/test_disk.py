@@ -45,7 +45,8 @@ def test_a_body_that_fills_the_disk_is_ended_as_a_tree(room: Room, roots: Roots)
     told = str(found.error)
     assert told.startswith("the run keeps ")
     assert " on disk, `disk` allows 20M; " in told
-    assert told.endswith(" of it are in `cache` in the worktree")
+    way_out = "remove what is not needed, or raise `disk`"
+    assert told.endswith(f" of it are in `cache` in the worktree; {way_out}")
     until(lambda: procs.look(room.pid("stubborn")) is None, what="end of the tree")
 
 
@@ -62,7 +63,7 @@ def test_a_body_over_the_limit_has_failed_though_it_was_faster_than_any_look(
     assert (found.reason, found.exit_code) == ("disk", code)
     assert found.error == (
         "the run keeps 24M on disk, `disk` allows 20M; 24M of it are in `children/build-1` in the"
-        " run's directory"
+        " run's directory; remove what is not needed, or raise `disk`"
     )
 
 
@@ -75,7 +76,9 @@ def test_what_ensure_writes_counts_and_what_was_removed_does_not(room: Room, roo
     room.shell("build-2", "true", disk_bytes=LIMIT, disk_roots=roots, ensure=ensure)
     found = room.record("build-2")
     assert (found.reason, found.exit_code) == ("disk", 0)
-    assert str(found.error).endswith("in the worktree itself")
+    assert str(found.error).endswith(
+        "in the worktree itself; remove what is not needed, or raise `disk`"
+    )
 
 
 def test_other_names_of_a_file_and_holes_take_nothing(room: Room, roots: Roots) -> None:
@@ -121,6 +124,7 @@ def test_a_disk_that_has_less_left_than_its_reserve_ends_the_body(room: Room, ro
     found = room.record("build-1", timeout_s=5)
     assert found.reason == "disk"
     assert " are free on the disk of " in str(found.error)
+    assert str(found.error).endswith("; `adw gc` removes runs that are over")
 
 
 def test_a_fast_writer_is_found_long_before_the_next_walk(room: Room, roots: Roots) -> None:
@@ -146,6 +150,16 @@ def test_without_a_limit_a_supervisor_sleeps(room: Room, roots: Roots) -> None:
         assert woken == 0 if limit is None else 1 <= woken <= 8
         room.local.stop(child)
         room.record(child)
+
+
+@pytest.mark.fault("F14", by="a disk that is filled after SIGKILL of the orchestrator")
+def test_the_limit_holds_without_an_orchestrator(room: Room, roots: Roots) -> None:
+    text = f"until [ -e go ]; do sleep 0.01; done; while :; do {MIB}; done > tree/fill"
+    other = room.orchestrate("build-1", text, disk_bytes=LIMIT, disk_roots=roots)
+    room.await_line("build-1", "body")
+    other.kill()
+    (room.path / "go").touch()
+    assert room.await_line("build-1", "exit")["reason"] == "disk"
 
 
 def test_a_killed_supervisor_that_measured_leaves_nothing(room: Room, roots: Roots) -> None:
