@@ -180,7 +180,7 @@ def _folders(path: str) -> list[str]:
     try:
         with os.scandir(path) as found:
             return sorted(each.name for each in found if each.is_dir(follow_symlinks=False))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -251,15 +251,20 @@ def remove(run_dir: str, child_id: str) -> None:
 
 
 def log_tail(attempt_dir: str, size: int) -> str:
-    """The last `size` bytes of stderr.log, or of stdout.log where it is empty."""
+    """The last `size` bytes of stderr.log, or of stdout.log where it is empty.
+
+    Where one cannot be read it says so: whoever is told of it must not think that it was empty.
+    """
     for name in ("stderr.log", "stdout.log"):
         try:
             with open(os.path.join(attempt_dir, name), "rb") as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - size))
                 data = file.read(size)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:
+            return f"({name} cannot be read: {error.strerror})"
         if data.strip():
             return data.decode("utf-8", "replace")
     return ""

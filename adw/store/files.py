@@ -72,11 +72,11 @@ def read_fd(fd: int, path: str, limit: int = READ_LIMIT) -> bytes:
     if info.st_size > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
     parts, offset = [], 0
-    while chunk := os.pread(fd, 1 << 20, offset):
-        parts.append(chunk)
-        offset += len(chunk)
-        if offset > limit:
-            raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
+    with _named(fd):
+        while chunk := os.pread(fd, 1 << 20, offset):
+            parts.append(chunk)
+            if (offset := offset + len(chunk)) > limit:
+                raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
     return b"".join(parts)
 
 
@@ -207,8 +207,9 @@ def append(fd: int, line: bytes, *, sync: bool = False) -> None:
 
     Where a full disk tore the line before, this one still stands by itself.
     """
-    size = os.fstat(fd).st_size
-    torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    with _named(fd):
+        size = os.fstat(fd).st_size
+        torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
     write_all(fd, b"\n" * torn + line + b"\n")
     if sync:
         sync_fd(fd)

@@ -6,13 +6,14 @@ A crash leaves at most a temporary file, and `adw_state.prev.json`, the version 
 for people: nothing falls back to it by itself, since that would repeat effects.
 """
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from adw import failpoints
-from adw.errors import StateError, StateVersion, StoreError
+from adw.errors import ReadError, StateError, StateVersion, StoreError
 from adw.model.base import parse_json
 from adw.model.state import (
     SCHEMA_VERSION,
@@ -25,6 +26,8 @@ from adw.store import files
 
 NAME = "adw_state.json"
 PREVIOUS = "adw_state.prev.json"
+_NOT_THE_FILES: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors of a read that say nothing of the file."""
 
 
 def load_state(run_dir: str) -> tuple[ADWStateData, bytes]:
@@ -35,11 +38,14 @@ def load_state(run_dir: str) -> tuple[ADWStateData, bytes]:
 
     Raises:
         StateError: The file is missing, damaged, foreign or of a newer version; it is untouched.
+        ReadError: This process has no descriptor or memory left to read it.
     """
     path = os.path.join(run_dir, NAME)
     try:
         data = files.read(path)
     except OSError as error:
+        if error.errno in _NOT_THE_FILES:
+            raise ReadError.of(error, path) from error
         raise StateError(**_fields(run_dir, error.strerror or str(error))) from error
     return check_state(run_dir, data), data
 

@@ -169,7 +169,7 @@ def _elsewhere(place: Place) -> str | None:
     if read_text(os.path.join(place.git_dir, "HEAD")) == wanted:
         return os.path.dirname(place.git_dir)
     admins = os.path.join(place.git_dir, "worktrees")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for name in sorted(os.listdir(admins)):
             admin = os.path.join(admins, name)
             if name != place.name and read_text(os.path.join(admin, "HEAD")) == wanted:

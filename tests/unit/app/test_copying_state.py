@@ -158,12 +158,33 @@ def test_the_copy_of_an_earlier_run_of_that_id_is_forgotten(
 
 
 def test_a_git_directory_that_cannot_be_written_stops_nothing(
-    run_dir: Path, tmp_path: Path
+    run_dir: Path, tmp_path: Path, copy: Path
 ) -> None:
     (tmp_path / "git").mkdir()
     (tmp_path / "git" / "adw").write_text("a file in the way")
+    copies = made(run_dir, tmp_path, version(1))
 
-    made(run_dir, tmp_path, version(1)).refresh(["plan-1"])
+    copies.refresh(["plan-1"])
+
+    assert copies.fault == f"`{copy.parent}`: File exists"
+
+
+def test_what_could_not_be_copied_is_copied_the_next_time(
+    run_dir: Path, tmp_path: Path, copy: Path
+) -> None:
+    (run_dir / "attempts" / "plan-1").mkdir()
+    (run_dir / "attempts" / "plan-1" / "attempt.jsonl").write_text("{}\n")
+    (tmp_path / "git").mkdir()
+    (tmp_path / "git" / "adw").write_text("a file in the way")
+    copies = made(run_dir, tmp_path, version(1))
+    copies.refresh(["plan-1"])
+    (tmp_path / "git" / "adw").unlink()
+
+    copies.refresh()
+
+    assert copies.fault is None
+    assert count(copy) == 1
+    assert copying_state.recorded(str(copy)) == {"plan-1": b"{}\n"}
 
 
 def test_whoever_watches_sees_what_it_would_have_seen(run_dir: Path, tmp_path: Path) -> None:

@@ -237,3 +237,10 @@ def test_askers_leftovers_are_swept_under_their_lock(
 
     assert held == [True]
     assert not left.exists()
+
+
+def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "stdout.log").write_text("printed\n")
+    assert attempts.log_tail(str(tmp_path), 100) == "printed\n"
+    (tmp_path / "stderr.log").mkdir()
+    assert attempts.log_tail(str(tmp_path), 100) == "(stderr.log cannot be read: Is a directory)"

@@ -1,11 +1,12 @@
 """The state file's one writer: append-only, whole versions, foreign bytes set aside."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
-from adw.errors import StateError, StateVersion, StoreError
+from adw.errors import ReadError, StateError, StateVersion, StoreError
 from adw.model.state import ADWStateData, HistoryEntry, encode_head, encode_state
 from adw.store.state import StateFile, load_state
 
@@ -115,6 +116,17 @@ def test_ST_8_case_A3_A9_a_damaged_state_is_refused_by_name_and_left_as_it_is(
     assert reason in str(caught.value.line("why"))
     assert str(path) in caught.value.message
     assert path.read_bytes() == data
+
+
+@pytest.mark.fault("F25", by="a limit of descriptors that is reached at the read of a state")
+def test_a_state_that_no_descriptor_is_left_for_is_not_called_damaged(run_dir: str) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0), limits[1]))
+    try:
+        with pytest.raises(ReadError, match="Too many open files"):
+            load_state(run_dir)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.mark.hostile("H36")
