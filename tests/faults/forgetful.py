@@ -13,6 +13,7 @@ Words come in by lines of stdin, one JSON value a line goes out for each; the en
 
 - `cut`: from now on nothing reaches the disk, and each call is an I/O error;
 - `cut-after N`: the same after the N-th call from now that changes something;
+- `heal`: calls are answered again; nothing was lost by the cut;
 - `mount`: mount afresh what is on the disk, nothing else;
 - `fail N [PART]`: the N-th fsync from now of a file whose path has PART in it fails;
 - `ignore WHAT`: take a sync for done and do nothing: of `files`, `folders`, or the folder
@@ -276,6 +277,8 @@ class Server:
             images.cut = images.cut or "asked"
         elif word == "cut-after":
             images.changes, images.cut_after = 0, int(more[0])
+        elif word == "heal":
+            images.cut = images.cut_after = None
         elif word == "mount":
             images.afresh()
             self.mount()

@@ -12,7 +12,6 @@ import fcntl
 import os
 import random
 import shutil
-import signal
 import struct
 import subprocess
 import time
@@ -22,22 +21,16 @@ from typing import Any, Final
 
 import pytest
 
-from tests.faults.crash_states import Recorded, Told, violations
+from tests.faults.crash_states import Told
 from tests.faults.kill_points import SEED, WHOLE
-from tests.faults.recording import Op
-from tests.faults.three_phases import ORDER, assert_over, three_phases
+from tests.faults.power_cuts import await_bodies, end_all, found_wrong, started, told
+from tests.faults.three_phases import assert_over, three_phases
 from tests.support.counting import Counted
-from tests.support.ground import ADW, Ground, Process
-from tests.support.wait import until
+from tests.support.ground import Ground
 
 _SHUTDOWN: Final = 0x8004587D
 _NO_FLUSH: Final = 2
 CUTS: Final = 200 if WHOLE else 20
-HISTORY: Final = [
-    (name, sum(n == name for n, _ in ORDER[: at + 1]), success)
-    for at, (name, success) in enumerate(ORDER)
-]
-"""Phase, attempt and success of each entry of an undisturbed run."""
 
 
 class Disk:
@@ -98,60 +91,14 @@ def on_disk(base: Path, kind: str, options: str = "defaults") -> Iterator[tuple[
         disk.unmount()
 
 
-def started(ground: Ground, *words: str) -> Process:
-    """`adw` with its output in a file that the disk does not take away."""
-    out = (ground.base / "counts" / "stdout").open("ab")
-    with out:
-        process = subprocess.Popen(
-            [*ADW, *words],
-            cwd=ground.repo.path,
-            env={**os.environ, **ground.env},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.DEVNULL,
-        )
-    ground.started.append(process)
-    return process
-
-
-def told(ground: Ground) -> Told:
-    """What others know by now."""
-    found = Told()
-    for path in sorted((ground.base / "counts").iterdir()):
-        if data := path.read_bytes():
-            found.take(Op("write", str(path), data=data))
-    return found
-
-
-def await_bodies(ground: Ground, run: Process, count: int) -> None:
-    """Wait until so many bodies have begun, or the run is over."""
-    until(
-        lambda: len(told(ground).bodies) >= count or run.poll() is not None,
-        what=f"{count} bodies",
-    )
-
-
 def pull_the_plug(ground: Ground, disk: Disk) -> Told:
     """Cut the power; end everybody, as it does; mount the disk again. Returns what was told."""
     known = told(ground)
     disk.cut()
-    for pid in ground.processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    for process in ground.started:
-        process.communicate()
-    ground.all_gone()
+    end_all(ground)
     disk.unmount()
     disk.mount()
     return known
-
-
-def found_wrong(ground: Ground, known: Told) -> list[str]:
-    """What is wrong with what the disk has."""
-    if not ground.ids():
-        return ["the run is gone, and was told of"] if known.exists else []
-    run = Recorded((), str(ground.agents), str(ground.base / "counts"), ground.adw_id, HISTORY)
-    return violations(run, str(ground.agents), known)
 
 
 def goes_on(ground: Ground) -> None:

@@ -1,0 +1,108 @@
+"""Grounds whose folder of runs lies on the file system of `tests/faults/forgetful.py`."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from adw.store import attempts, effects
+from tests.faults.crash_states import Told
+from tests.faults.power_cuts import end_all, told
+from tests.faults.three_phases import three_phases
+from tests.support.ground import Ground
+
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Forgetful:
+    """The process that serves the file system, mounted on a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-m", "tests.faults.forgetful", str(folder)],
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._hear()
+
+    def ask(self, word: str) -> dict[str, Any]:
+        """Give a word; returns what is known after it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        return self._hear()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def close(self) -> None:
+        """Unmount, and wait for it."""
+        self._process.communicate(timeout=10)
+        assert self._process.returncode == 0
+
+
+@contextlib.contextmanager
+def forgetting(base: Path) -> Iterator[tuple[Ground, Forgetful]]:
+    """A ground of three phases on such a disk."""
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("mounting needs root and /dev/fuse: this fault was NOT tested")
+    ground = three_phases(base)
+    ground.agents.mkdir()
+    disk = Forgetful(ground.agents)
+    try:
+        yield ground, disk
+    finally:
+        ground.end()
+        disk.close()
+
+
+def pull_the_plug(ground: Ground, disk: Forgetful) -> Told:
+    """Cut the power, if it is not; end everybody; mount what is on the disk. Returns what was told."""
+    disk.ask("cut")
+    end_all(ground)
+    known = told(ground)
+    disk.ask("mount")
+    return known
+
+
+def evidence(ground: Ground) -> dict[str, Any]:
+    """What the state says that happened, and what the attempts and effects say of it.
+
+    Each attempt of the history with its launch, its end, and a verdict that names outputs; each
+    effect with its state.
+    """
+    found: dict[str, Any] = {}
+    for name, attempt, success, reason in ground.entries():
+        child = f"{name}-{attempt}"
+        lines = attempts.lines_of(str(ground.run_dir), child)
+        verdict = attempts.verdict(lines)
+        found[child] = [
+            success,
+            reason,
+            attempts.find(lines, "launch"),
+            attempts.find(lines, "exit"),
+        ]
+        found[child].append(verdict if verdict and verdict["outputs"] else None)
+    for path in sorted((ground.run_dir / effects.DIR).glob("[!.]*.json")):
+        record = effects.read_record(str(path))
+        found[path.name] = record and record["state"]
+    return found
+
+
+def assert_kept(before: dict[str, Any], ground: Ground) -> None:
+    """Nothing that had been recorded and told is lost by a cut."""
+    after = evidence(ground)
+    lost = {
+        name: (each, after.get(name)) for name, each in before.items() if each != after.get(name)
+    }
+    assert lost == {}
