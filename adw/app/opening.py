@@ -180,8 +180,8 @@ def _take(session: Session, child: str, folder: str, launch: dict[str, Any]) -> 
     else:
         attempts.note_adoption(folder, clock.stamp())
         session.adopted(live, child, launch["at"], (supervisor or {}).get("pid", 0))
-        # Its supervisor may have died between writing and syncing it.
-        files.sync_file(os.path.join(folder, attempts.FILE))
+    # Whoever wrote it may have died before it was synced, or the sync may have failed.
+    attempts.write_anew(folder)
     session.record(Ended(child, record, adopted=True))
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from adw import failpoints
-from adw.errors import ReadError
+from adw.errors import ReadError, StoreError
 from adw.ids import PHASE_NAME
 from adw.store import files
 from adw.store.encoding import fits, json_bytes
 
 FILE: Final = "attempt.jsonl"
 LIMIT: Final = 64 << 20  # bytes; a handful of lines, the longest is an argv
+_EVIDENCE: Final = ("launch", "supervisor", "body", "exit", "verdict", "tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +109,17 @@ def read_lines(attempt_dir: str) -> list[dict[str, Any]]:
         return []
     except OSError as error:
         raise ReadError.of(error, path) from error
-    return list(_good(data))
+    return [line for _, line in _good(data)]
 
 
-def _good(data: bytes) -> Iterator[dict[str, Any]]:
+def _good(data: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for raw in files.lines(data):
         try:
             line = json.loads(raw)
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and "line" in line:
-            yield line
+            yield raw, line
 
 
 def note_adoption(attempt_dir: str, at: str) -> None:
@@ -128,6 +129,34 @@ def note_adoption(attempt_dir: str, at: str) -> None:
         files.append(fd, encode({"line": "adopt", "pid": os.getpid(), "at": at}))
     finally:
         os.close(fd)
+
+
+def write_anew(attempt_dir: str) -> None:
+    """Make what an attempt's file says durable, whoever wrote it and failed to sync it.
+
+    What a failed sync was to write is still read, and no later sync brings it to the disk. So the
+    last line of each kind is appended once more. The file stays the same one: a supervisor that is
+    about to end may hold its lock. The names of the file and of its directory are synced too.
+
+    Raises:
+        StoreError: It could not be done; the lines may be there twice.
+    """
+    path = os.path.join(attempt_dir, FILE)
+    last: dict[str, bytes] = {}
+    try:
+        for raw, line in _good(files.read(path, limit=LIMIT)):
+            if line["line"] in _EVIDENCE:
+                last.pop(line["line"], None)  # in the order of the last ones
+                last[line["line"]] = raw
+        fd = files.open_append(path)
+        try:
+            files.append(fd, b"\n".join(last.values()), sync=True)
+        finally:
+            os.close(fd)
+        files.sync_dir(attempt_dir)
+        files.sync_dir(os.path.dirname(attempt_dir))
+    except OSError as error:
+        raise StoreError.of(error, error.filename or path) from error
 
 
 def note_verdict(run_dir: str, child_id: str, verdict: Mapping[str, Any]) -> None:

@@ -106,6 +106,7 @@ def perform(effect: Effect, act: Act, probe: Probe | None = None) -> Found:
     with _writing(path):
         found = read_record(path)
         if found is not None and found["state"] == "done":
+            files.sync_dir(os.path.dirname(path))  # its writer may have had no time to
             return Found(found, acted=False)
         files.make_dir(os.path.dirname(path), sync=True, exist_ok=True)
     with locked(path) as lock:
@@ -201,8 +202,7 @@ def _patiently(look: Probe) -> str | None:
 def _unknown(effect: Effect, record: dict[str, Any], why: str) -> None:
     _save(effect.path, {**record, "state": "unknown", "note": why})
     adw_id = os.path.basename(effect.run_dir)
-    word = shlex.quote(effect.key)
-    raise EffectUnknown(key=effect.key, word=word, adw_id=adw_id, reason=why)
+    raise EffectUnknown(key=effect.key, word=shlex.quote(effect.key), adw_id=adw_id, reason=why)
 
 
 def _receipt(
@@ -324,11 +324,12 @@ def _writing(path: str) -> Iterator[None]:
 
 
 def _sweep(path: str) -> None:
-    """Remove temporary files of this record that a crash left; its lock is held."""
+    """Remove temporary files of this record that a crash left, sync its name; its lock is held."""
     folder, name = os.path.split(path)
     for each in os.listdir(folder):
         if each.startswith(f".{name}.") and each.endswith(".tmp"):
             files.unlink(os.path.join(folder, each))
+    files.sync_dir(folder)
 
 
 # --- locks -------------------------------------------------------------------------------
@@ -356,9 +357,6 @@ def locked(path: str) -> Iterator[int]:
 def being_tried(path: str) -> bool:
     """Whether somebody holds the lock of a record: it is being done."""
     return files.locked(lock_path(path))
-
-
-# --- reading them all --------------------------------------------------------------------
 
 
 @dataclass(slots=True)

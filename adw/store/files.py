@@ -89,8 +89,8 @@ def read_if_exists(path: str, *, limit: int = READ_LIMIT) -> bytes | None:
 
 
 def lines(data: bytes) -> Iterator[bytes]:
-    """The whole lines of appended data; a torn last line is left out."""
-    yield from data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    """The whole lines of appended data, without zeros that a sync that failed left before one."""
+    yield from (line.lstrip(b"\0") for line in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1])
 
 
 # --- writing -----------------------------------------------------------------------------

@@ -87,7 +87,7 @@ class LocalSupervision:
                 supervisor = self._free()
                 if supervisor.channel.send(message, lock_fd):
                     break
-                self._drop(supervisor)
+                self._hear_out(supervisor)
         finally:
             os.close(lock_fd)
         supervisor.owes.append(spec.child_id)
@@ -231,6 +231,12 @@ class LocalSupervision:
         if supervisor.channel.eof:
             self._drop(supervisor)
 
+    def _hear_out(self, supervisor: Supervisor) -> None:
+        """Take in the last words of a supervisor that is gone: a failed sync may be among them."""
+        while supervisor.channel.fileno() >= 0:
+            supervisor.channel.fill()
+            self._take_in(supervisor)
+
     def _own_over(self, child_id: str, record: ExitRecord | None) -> None:
         self._unsynced[child_id] = self._running.pop(child_id)
         self._ended.append(Ended(child_id, record))
@@ -257,7 +263,7 @@ class LocalSupervision:
         """Block until the exit lines of these ended attempts are on disk.
 
         Raises:
-            StoreError: A supervisor said that its sync failed.
+            StoreError: A supervisor said that its sync failed, or nobody could make them durable.
         """
         for child_id in child_ids:
             attempt = self._unsynced.get(child_id)
@@ -272,13 +278,7 @@ class LocalSupervision:
             attempt = self._unsynced.pop(child_id, None)
             if attempt is not None:
                 # Nobody is left who could say it: adopted, or killed after its exit line.
-                self._sync(attempt.path)
-
-    def _sync(self, path: str) -> None:
-        try:
-            files.sync_file(path)
-        except OSError as error:
-            raise StoreError.of(error, path) from error
+                attempts.write_anew(os.path.dirname(attempt.path))
 
     def _raise_fault(self, child_id: str) -> None:
         fault = self._faults.pop(child_id, None)

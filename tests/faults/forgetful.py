@@ -12,14 +12,15 @@ what was not is told apart by bytes, not by pages.
 Words come in by lines of stdin, one JSON value a line goes out for each; the end of stdin unmounts:
 
 - `cut`: from now on nothing reaches the disk, and each call is an I/O error;
-- `cut-after N`: the same after the N-th call from now that changes something;
+- `cut-after N [CALL PART]`: the same after the N-th call from now that changes something, or the
+  N-th CALL in a folder, or of a file, whose path has PART in it;
 - `heal`: calls are answered again; nothing was lost by the cut;
 - `mount`: mount afresh what is on the disk, nothing else;
 - `fail N [PART]`: the N-th fsync from now of a file whose path has PART in it fails;
 - `ignore WHAT`: take a sync for done and do nothing: of `files`, `folders`, or the folder
   with this path (`/`: of the root);
 - `told`: `{"changes": calls that changed something since `cut-after` or the start, "syncs":
-  [paths of synced files since `fail` or the start], "failed": path or null, "cut": last call or null}`.
+  [[path, descriptor] of each sync of a file since `fail` or the start], "failed": the one that failed, or null, "cut": last call or null}`.
 
 Locks and FIFOs are left to the kernel. Source: the kernel's include/uapi/linux/fuse.h, protocol 7.31.
 """
@@ -54,6 +55,7 @@ class Calls:
 
     def __init__(self, images: Images) -> None:
         self.images = images
+        self._handle = 0
 
     def _entry(self, node: Node) -> bytes:
         return struct.pack("<4Q2I", node.ino, 0, 0, 0, 0, 0) + node.attr()
@@ -154,15 +156,17 @@ class Calls:
         return self._entry(old)
 
     def open(self, node: Node, owner: tuple[int, int], data: bytes) -> bytes:
-        """Files and folders are known by their nodes: no handle."""
-        return bytes(16)
+        """A handle of its own for each descriptor, only to tell syncs apart."""
+        self._handle += 1
+        return struct.pack("<QQ", self._handle, 0)
 
     opendir = open  # noqa: A003 - a name of the protocol
 
     def create(self, node: Node, owner: tuple[int, int], data: bytes) -> bytes:
         """Make a file and open it."""
         mode = stat.S_IFREG | stat.S_IMODE(struct.unpack_from("<4xI", data)[0])
-        return self._entry(self.images.add(node, _names(data[16:])[0], mode, owner)) + bytes(16)
+        made = self.images.add(node, _names(data[16:])[0], mode, owner)
+        return self._entry(made) + self.open(made, owner, b"")
 
     def read(self, node: Node, owner: tuple[int, int], data: bytes) -> bytes:
         """As pread(2)."""
@@ -182,7 +186,7 @@ class Calls:
 
     def fsync(self, node: Node, owner: tuple[int, int], data: bytes) -> bytes:
         """As fsync(2) and fdatasync(2)."""
-        self.images.sync(node)
+        self.images.sync(node, struct.unpack_from("<Q", data)[0])
         return b""
 
     fsyncdir = fsync
@@ -276,7 +280,7 @@ class Server:
         if word == "cut":
             images.cut = images.cut or "asked"
         elif word == "cut-after":
-            images.changes, images.cut_after = 0, int(more[0])
+            images.changes, images.cut_after, images.cut_at = 0, int(more[0]), more[1:]
         elif word == "heal":
             images.cut = images.cut_after = None
         elif word == "mount":
@@ -322,7 +326,7 @@ class Server:
             return call(node, owner, data)
         finally:
             if name in _CHANGES:
-                images.changed(f"{name} {node.path()}")
+                images.changed(name, node.path())
 
 
 def main() -> None:

@@ -104,10 +104,11 @@ class Images:
         self.nodes = {ROOT: self.root}
         self.changes = 0
         self.cut_after: int | None = None
+        self.cut_at: tuple[str, ...] = ()
         self.cut: str | None = None
-        self.syncs: list[str] = []
+        self.syncs: list[tuple[str, int]] = []
         self.fail: tuple[int, str] | None = None
-        self.failed: str | None = None
+        self.failed: tuple[str, int] | None = None
         self.ignored: set[str] = set()
 
     def _new(self, mode: int, owner: tuple[int, int]) -> Node:
@@ -187,25 +188,26 @@ class Images:
         node.links += 1
         self.enter(*new, node)
 
-    def sync(self, node: Node) -> None:
-        """As fsync(2); fails where that was asked for."""
+    def sync(self, node: Node, handle: int) -> None:
+        """As fsync(2) by a descriptor; fails where that was asked for."""
         path = node.path()
         if stat.S_ISDIR(node.mode):
             if not self.ignored & {"folders", path}:
                 node.sync()
             return
-        self.syncs.append(path)
+        self.syncs.append((path, handle))
         if self.fail is not None and self.fail[1] in path:
             self.fail = (self.fail[0] - 1, self.fail[1])
             if self.fail[0] == 0:
-                self.fail, self.failed = None, path
+                self.fail, self.failed = None, (path, handle)
                 node.unsynced.clear()
                 raise Refused(errno.EIO)
         if "files" not in self.ignored:
             node.sync()
 
-    def changed(self, what: str) -> None:
+    def changed(self, call: str, path: str) -> None:
         """Count a call; cut where it was the last."""
-        self.changes += 1
-        if self.changes == self.cut_after:
-            self.cut = what
+        if not self.cut_at or (call == self.cut_at[0] and self.cut_at[1] in path):
+            self.changes += 1
+            if self.changes == self.cut_after:
+                self.cut = f"{call} {path}"

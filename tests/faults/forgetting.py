@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +15,10 @@ import pytest
 
 from adw.store import attempts, effects
 from tests.faults.crash_states import Told
+from tests.faults.kill_points import SEED
 from tests.faults.power_cuts import end_all, told
-from tests.faults.three_phases import three_phases
+from tests.faults.three_phases import assert_over, three_phases
+from tests.support.counting import tally
 from tests.support.ground import Ground
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -52,11 +56,13 @@ class Forgetful:
 
 
 @contextlib.contextmanager
-def forgetting(base: Path) -> Iterator[tuple[Ground, Forgetful]]:
-    """A ground of three phases on such a disk."""
+def forgetting(
+    base: Path, phases: dict[str, Any] | None = None
+) -> Iterator[tuple[Ground, Forgetful]]:
+    """A ground, of three phases where nothing else is asked for, on such a disk."""
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
         pytest.skip("mounting needs root and /dev/fuse: this fault was NOT tested")
-    ground = three_phases(base)
+    ground = three_phases(base) if phases is None else Ground(base, phases)
     ground.agents.mkdir()
     disk = Forgetful(ground.agents)
     try:
@@ -105,4 +111,24 @@ def assert_kept(before: dict[str, Any], ground: Ground) -> None:
     lost = {
         name: (each, after.get(name)) for name, each in before.items() if each != after.get(name)
     }
-    assert lost == {}
+    assert lost == {}, lost
+
+
+def goes_on(ground: Ground) -> None:
+    """One plain command ends the run."""
+    ground.ok(*(("resume", ground.adw_id) if ground.ids() else ("run", "w", "47")))
+    assert_over(ground)
+
+
+def sweep(tmp_path: Path, numbers: Sequence[int], one: Callable[[Path, str], str | None]) -> None:
+    """Try each number, and count those that `one` tells to have come."""
+    fired, wrong = 0, []
+    for number in numbers:
+        try:
+            fired += one(tmp_path / str(number), str(number)) is not None
+        except AssertionError as error:
+            fired += 1
+            place = traceback.extract_tb(error.__traceback__)[-1].line
+            wrong.append(f"seed {SEED}, number {number}: {place}: {error}")
+        shutil.rmtree(tmp_path / str(number))
+    tally(len(numbers), fired, what=one.__name__, wrong=wrong)

@@ -3,8 +3,6 @@
 from typing import Final
 
 NOT_YET: Final[dict[str, str]] = {
-    "F19": "not shown yet: needs a file system that forgets; a resume syncs the same file again",
-    "F32": "not shown yet: needs a file system that forgets; F31 and F33 cut the power otherwise",
     "H5": "waits for agents: adw itself writes no prompt yet; the body lies in TASK.md, as it is",
     "H7": "waits for the forge: adw reads no comments yet, and so no marker and no approval in one",
     "H8": "waits for the forge: issues are files of the repository, whoever may write it starts runs",

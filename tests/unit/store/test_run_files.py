@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adw.errors import AmbiguousId, BrokenRun, BusyError, MalformedId, UnknownName
+from adw.errors import AmbiguousId, BrokenRun, BusyError, MalformedId, StoreError, UnknownName
 from adw.store import attempts, definitions, files, requests, runs
 from adw.store.history import History, read_history
 
@@ -109,6 +109,36 @@ def test_a_bad_line_is_left_out_and_hides_no_exit_line_after_it(run_dir: str) ->
 
     found = [x["line"] for x in attempts.read_lines(packet.attempt_dir)]
     assert found == ["launch", "body", "exit"]
+
+
+def test_a_line_behind_the_zeros_of_a_lost_one_counts(run_dir: str) -> None:
+    packet = attempts.write_packet(run_dir, "plan-1", b"", {})
+    os.write(packet.lock_fd, bytes(40) + b'{"line": "exit"}\n')
+    os.close(packet.lock_fd)
+
+    assert [x["line"] for x in attempts.read_lines(packet.attempt_dir)] == ["launch", "exit"]
+
+
+def test_what_is_written_anew_stays_in_the_locked_file_last_lines_last(run_dir: str) -> None:
+    packet = attempts.write_packet(run_dir, "plan-1", b"", {"phase": "plan"})
+    lines = b'{"line":"exit","n":1}\n{"line":"adopt"}\n{"line":"body"}\n{"line":"exit","n":2}\n'
+    os.write(packet.lock_fd, lines + b'{"line":["exit"]}\n{"line":"verd')
+    before = attempts.read_lines(packet.attempt_dir)
+
+    attempts.write_anew(packet.attempt_dir)
+
+    found = attempts.read_lines(packet.attempt_dir)
+    assert found[: len(before)] == before
+    anew = [(each["line"], each.get("n")) for each in found[len(before) :]]
+    assert anew == [("launch", None), ("body", None), ("exit", 2)]
+    assert attempts.alive(packet.attempt_dir)
+    os.close(packet.lock_fd)
+    assert not attempts.alive(packet.attempt_dir)
+
+
+def test_what_cannot_be_written_anew_is_told(run_dir: str) -> None:
+    with pytest.raises(StoreError, match=r"plan-1/attempt\.jsonl.*No such file"):
+        attempts.write_anew(attempts.dir_of(run_dir, "plan-1"))
 
 
 def test_attempt_lines_cut_at_every_byte_never_show_a_part(run_dir: str) -> None:

@@ -1,0 +1,115 @@
+"""One fsync of a file fails, and what it was to write never reaches the disk (fsync-gate).
+
+Processes still read it, and every later sync of that file succeeds. So a resume must not take what
+it reads for durable because its own sync went well; the power that goes afterwards shows whether
+it did. Looked through for this, with what makes each sound:
+
+- state file, receipts and intents of effects, manifest, definitions, copies of outputs: replaced,
+  and renamed only after their own sync; a failed one leaves no name. The name itself may be
+  unsynced: who opens a run syncs its folder, who finds a receipt syncs the folder of receipts.
+- lines of attempt.jsonl: whoever records an attempt that others ran writes them anew, behind what
+  there is, and syncs those.
+- the packet of an attempt: refused by its supervisor; the next attempt has a packet of its own.
+- requests: one that could not be synced is told as not asked, and if it is found nevertheless, it
+  is applied in the same replacement of the state as its effect.
+- history, RESPONSE.md, latest.json: made from the above again.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.faults.forgetting import (
+    Forgetful,
+    assert_kept,
+    evidence,
+    forgetting,
+    goes_on,
+    pull_the_plug,
+    sweep,
+)
+from tests.faults.three_phases import acts
+from tests.support.ground import WAIT, Done, Ground, kill, phase
+
+SYNCS: Final = 33
+"""Files that are synced in a run."""
+
+
+def run_failing(ground: Ground, disk: Forgetful, which: str) -> tuple[Done, str | None]:
+    """A run in which one sync of a file fails, as `fail` takes it; the file."""
+    disk.ask(f"fail {which}")
+    done = ground.adw("run", "w", "47")
+    with (ground.base / "counts" / "stdout").open("a") as file:
+        file.write(done.stdout)
+    ground.all_gone()
+    known = disk.ask("told")
+    failed: list[Any] | None = known["failed"]
+    if failed is None:
+        return done, None
+    assert known["syncs"].count(failed) == 1, f"the descriptor of {failed} was synced again"
+    return done, str(failed[0])
+
+
+def assert_loud(done: Done, failed: str) -> None:
+    """The file is named, or, where a body wrote it, its attempt has failed."""
+    if "/effects/" in failed:
+        assert done.exit_code == 1, done.told()
+        assert "failed: exit code" in done.stdout, done.told()
+    else:
+        assert done.exit_code == 4, f"{failed} {done.told()}"
+        where, _, name = failed.rpartition("/")
+        assert where.rpartition("/")[2] in done.stderr, f"{failed} {done.told()}"
+        assert name in done.stderr or name.split(".")[1] in done.stderr, f"{failed} {done.told()}"
+        assert "Input/output error" in done.stderr, done.told()
+    assert "Traceback" not in done.stderr, done.told()
+
+
+def failed_at(base: Path, which: str) -> str | None:
+    """Fail a sync, resume, cut the power, resume again; the file."""
+    with forgetting(base) as (ground, disk):
+        done, failed = run_failing(ground, disk, which)
+        if failed is not None:
+            assert_loud(done, failed)
+        assert acts(ground) <= 1
+        goes_on(ground)
+        before = evidence(ground)
+        pull_the_plug(ground, disk)
+        assert_kept(before, ground)
+        goes_on(ground)
+    return failed
+
+
+@pytest.mark.fault("F19", by="a forgetful FUSE file system fails the sync of an exit line")
+@pytest.mark.parametrize("child", ["build-1", "test-2"])
+def test_P2_P4_an_end_that_could_not_be_synced_is_told_and_written_anew(
+    tmp_path: Path, child: str
+) -> None:
+    assert failed_at(tmp_path / "g", f"2 /attempts/{child}/")
+
+
+@pytest.mark.fault("F19", by="the same, while the orchestrator is dead: nobody hears of it")
+def test_P2_P4_an_adopted_end_that_could_not_be_synced_is_written_anew(tmp_path: Path) -> None:
+    phases = {"build": phase(WAIT), "test": phase("true", needs=["build"])}
+    with forgetting(tmp_path / "g", phases) as (ground, disk):
+        run = ground.start("run", "w", "47")
+        ground.pid()
+        kill(run.pid)
+        disk.ask("fail 1 /attempts/build-1/")
+        resume = ground.start("resume", ground.adw_id)
+        ground.await_line("build-1", "adopt")
+        ground.go()
+        done = Done.of(resume)
+        assert done.exit_code == 0, done.told()
+        assert disk.ask("told")["failed"]
+        before = evidence(ground)
+        pull_the_plug(ground, disk)
+        assert_kept(before, ground)
+        assert [entry[:3] for entry in ground.entries()] == [("build", 1, True), ("test", 1, True)]
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1100)
+@pytest.mark.fault("F19", by="a forgetful FUSE file system fails each sync of a file in a run")
+def test_P2_P4_P9_a_sync_that_failed_is_told_and_not_believed_later(tmp_path: Path) -> None:
+    sweep(tmp_path, range(1, SYNCS + 1), failed_at)
