@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,15 +120,16 @@ def goes_on(ground: Ground) -> None:
     assert_over(ground)
 
 
-def sweep(tmp_path: Path, numbers: Sequence[int], one: Callable[[Path, str], str | None]) -> None:
-    """Try each number, and count those that `one` tells to have come."""
+def sweep(tmp_path: Path, points: Iterable[object], one: Callable[[Path, str], str | None]) -> None:
+    """Try each point, and count those that `one` tells to have come."""
     fired, wrong = 0, []
-    for number in numbers:
+    tried = [str(point) for point in points]
+    for point in tried:
         try:
-            fired += one(tmp_path / str(number), str(number)) is not None
+            fired += one(tmp_path / point, point) is not None
         except AssertionError as error:
             fired += 1
             place = traceback.extract_tb(error.__traceback__)[-1].line
-            wrong.append(f"seed {SEED}, number {number}: {place}: {error}")
-        shutil.rmtree(tmp_path / str(number))
-    tally(len(numbers), fired, what=one.__name__, wrong=wrong)
+            wrong.append(f"seed {SEED}, point {point}: {place}: {error}")
+        shutil.rmtree(tmp_path / point)
+    tally(len(tried), fired, what=one.__name__, wrong=wrong)

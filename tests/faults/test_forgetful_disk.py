@@ -37,10 +37,10 @@ def points(salt: str) -> list[int]:
     return sorted(random.Random(f"{SEED} {salt}").sample(range(1, CALLS + 1), CUTS))
 
 
-def run_until(ground: Ground, disk: Forgetful, which: str) -> str | None:
+def run_until(ground: Ground, disk: Forgetful, which: str, *words: str) -> str | None:
     """Run until a call was made, as `cut-after` takes it; which it was, or None: it never came."""
     disk.ask(f"cut-after {which}")
-    run = started(ground, "run", "w", "47")
+    run = started(ground, *(words or ("run", "w", "47")))
     until(lambda: disk.ask("told")["cut"] or run.poll() is not None, 30, f"call {which}")
     found: str | None = disk.ask("told")["cut"]
     return found
@@ -73,6 +73,23 @@ def killed_after(base: Path, which: str) -> str | None:
     return at
 
 
+def cut_in_resume(base: Path, which: str) -> str | None:
+    """Kill all of adw after a call, cut the power after a later one of the resume; that call."""
+    first, second = which.split("+")
+    with forgetting(base) as (ground, disk):
+        run_until(ground, disk, first)
+        end_all(ground)
+        disk.ask("heal")
+        words = ("resume", ground.adw_id) if ground.ids() else ()
+        at = run_until(ground, disk, second, *words)
+        known = pull_the_plug(ground, disk)
+        have = [entry[:2] for entry in ground.entries()] if ground.ids() else []
+        lost = set(known.ended) - set(have)
+        assert not lost, f"told and lost: {lost}"
+        goes_on(ground)
+    return at or "the resume was over before"
+
+
 @pytest.mark.fault("F32", by="a forgetful FUSE file system, cut while a body and an effect run")
 @pytest.mark.parametrize("which", ["1 write /attempts/plan-1", "2 fsyncdir /effects"])
 def test_P1_P2_P9_what_was_told_is_on_the_disk(tmp_path: Path, which: str) -> None:
@@ -99,6 +116,15 @@ def test_P1_P2_P9_after_a_cut_one_resume_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.fault("F32", by="the same, killed first: a resume read from the cache before the cut")
 def test_P2_P9_what_a_resume_read_from_the_cache_is_on_the_disk(tmp_path: Path) -> None:
     sweep(tmp_path, points("killed"), killed_after)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1100)
+@pytest.mark.fault("F32", by="the same, killed first, and cut in the resume")
+def test_P1_P2_P9_a_cut_in_a_resume_is_a_cut(tmp_path: Path) -> None:
+    dice = random.Random(f"{SEED} both")
+    both = [(dice.randint(30, CALLS), dice.randint(1, 90)) for _ in range(CUTS)]
+    sweep(tmp_path, [f"{first}+{second}" for first, second in both], cut_in_resume)
 
 
 @pytest.mark.parametrize(

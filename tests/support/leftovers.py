@@ -6,6 +6,7 @@ worker's temporary directory (every run's ADW_STATE_ROOT does), or when it works
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import time
@@ -63,9 +64,17 @@ def staying_cgroups(before: frozenset[str]) -> list[str]:
 
 
 def mounts() -> frozenset[str]:
-    """Mount points of this process."""
+    """Mount points of this process, but for those of other runs of the tests that live."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        return frozenset(line.split()[4] for line in file)
+        found = [line.split()[4] for line in file]
+    return frozenset(path for path in found if not _of_others(path))
+
+
+def _of_others(path: str) -> bool:
+    """Whether pytest keeps this place for another process, which lives: its lock file says so."""
+    base = re.match(r".*/pytest-of-[^/]+/pytest-\d+(?=/)", path)
+    pid = _read(f"{base[0]}/.lock").decode() if base else ""
+    return pid.isdigit() and int(pid) != os.getpid() and os.path.exists(f"/proc/{pid}")
 
 
 def empty(directory: str) -> None:

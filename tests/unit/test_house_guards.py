@@ -81,3 +81,12 @@ def test_an_orphan_is_found_by_the_directory_in_its_environment(
     told = leftovers.end_processes(os.getpid(), str(tmp_path.parent))
 
     assert [line.partition(": ")[2] for line in told] == [f"cat {fifo}"]
+
+
+def test_a_mount_below_the_folder_of_another_living_run_is_not_ours(tmp_path: Path) -> None:
+    base = tmp_path / "pytest-of-me" / "pytest-3"
+    base.mkdir(parents=True)
+    for pid, others in ((os.getppid(), True), (os.getpid(), False), ("", False)):
+        (base / ".lock").write_text(str(pid))
+        assert leftovers._of_others(f"{base}/test_a/disk") is others
+    assert not leftovers._of_others("/mnt")
