@@ -8,6 +8,7 @@ import time
 from typing import Final
 
 _NOREPLACE: Final = 1
+_TRIES_S: Final = 0.1  # a disk does not give up at once
 ROOT: Final = 1
 """Number of the root's node."""
 
@@ -201,6 +202,7 @@ class Images:
             if self.fail[0] == 0:
                 self.fail, self.failed = None, (path, handle)
                 node.unsynced.clear()
+                time.sleep(_TRIES_S)
                 raise Refused(errno.EIO)
         if "files" not in self.ignored:
             node.sync()

@@ -60,15 +60,24 @@ def forgetting(
     base: Path, phases: dict[str, Any] | None = None
 ) -> Iterator[tuple[Ground, Forgetful]]:
     """A ground, of three phases where nothing else is asked for, on such a disk."""
+    ground = three_phases(base) if phases is None else Ground(base, phases)
+    with mounted(ground.agents) as disk:
+        try:
+            yield ground, disk
+        finally:
+            ground.end()
+
+
+@contextlib.contextmanager
+def mounted(folder: Path) -> Iterator[Forgetful]:
+    """Such a disk, on a new folder."""
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
         pytest.skip("mounting needs root and /dev/fuse: this fault was NOT tested")
-    ground = three_phases(base) if phases is None else Ground(base, phases)
-    ground.agents.mkdir()
-    disk = Forgetful(ground.agents)
+    folder.mkdir()
+    disk = Forgetful(folder)
     try:
-        yield ground, disk
+        yield disk
     finally:
-        ground.end()
         disk.close()
 
 

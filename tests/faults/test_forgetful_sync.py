@@ -20,17 +20,21 @@ from typing import Any, Final
 
 import pytest
 
+from adw.errors import StoreError
 from tests.faults.forgetting import (
     Forgetful,
     assert_kept,
     evidence,
     forgetting,
     goes_on,
+    mounted,
     pull_the_plug,
     sweep,
 )
 from tests.faults.three_phases import acts
-from tests.support.ground import WAIT, Done, Ground, kill, phase
+from tests.integration.supervise.room import Room
+from tests.support.ground import WAIT, Done, Ground, dead, kill, phase
+from tests.support.wait import until
 
 SYNCS: Final = 33
 """Files that are synced in a run."""
@@ -106,6 +110,26 @@ def test_P2_P4_an_adopted_end_that_could_not_be_synced_is_written_anew(tmp_path:
         pull_the_plug(ground, disk)
         assert_kept(before, ground)
         assert [entry[:3] for entry in ground.entries()] == [("build", 1, True), ("test", 1, True)]
+
+
+@pytest.mark.fault("F19", by="the same, and its supervisor leaves before it gets the next attempt")
+def test_P2_P4_the_last_word_of_a_supervisor_that_is_gone_is_heard(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk") as disk:
+        room = Room(tmp_path / "disk")
+        try:
+            room.shell("a-1", "true", go=False)
+            supervisor = room.await_line("a-1", "supervisor")["pid"]
+            until(lambda: disk.ask("told")["syncs"], what="sync of the packet")
+            disk.ask("fail 1 /a-1/")
+            room.local.go("a-1")
+            assert room.end("a-1").record
+            until(lambda: dead(supervisor), what="death of the supervisor")
+            room.shell("b-1", "true")
+            with pytest.raises(StoreError, match=r"a-1/attempt\.jsonl.*Input/output error"):
+                room.local.await_durable(["a-1"])
+            assert room.record("b-1").reason is None
+        finally:
+            room.local.close()
 
 
 @pytest.mark.sweep
