@@ -16,10 +16,11 @@ import pytest
 from adw.store import attempts, effects
 from tests.faults.crash_states import Told
 from tests.faults.kill_points import SEED
-from tests.faults.power_cuts import end_all, told
+from tests.faults.power_cuts import end_all, started, told
 from tests.faults.three_phases import assert_over, three_phases
 from tests.support.counting import tally
 from tests.support.ground import Ground
+from tests.support.wait import until
 
 _ROOT: Final = Path(__file__).parents[2]
 
@@ -121,6 +122,15 @@ def assert_kept(before: dict[str, Any], ground: Ground) -> None:
         name: (each, after.get(name)) for name, each in before.items() if each != after.get(name)
     }
     assert lost == {}, lost
+
+
+def run_until(ground: Ground, disk: Forgetful, which: str, *words: str) -> str | None:
+    """Run until a call was made, as `cut-after` takes it; which it was, or None: it never came."""
+    disk.ask(f"cut-after {which}")
+    run = started(ground, *(words or ("run", "w", "47")))
+    until(lambda: disk.ask("told")["cut"] or run.poll() is not None, 30, f"call {which}")
+    found: str | None = disk.ask("told")["cut"]
+    return found
 
 
 def goes_on(ground: Ground) -> None:

@@ -18,18 +18,17 @@ import pytest
 from adw.store import effects, files
 from adw.store.encoding import json_bytes
 from tests.faults.forgetting import (
-    Forgetful,
     assert_kept,
     evidence,
     forgetting,
     goes_on,
     mounted,
     pull_the_plug,
+    run_until,
     sweep,
 )
 from tests.faults.kill_points import SEED, WHOLE
-from tests.faults.power_cuts import end_all, found_wrong, started, told
-from tests.support.ground import Ground
+from tests.faults.power_cuts import end_all, found_wrong, told
 from tests.support.wait import until
 
 CALLS: Final = 225
@@ -40,15 +39,6 @@ CUTS: Final = CALLS if WHOLE else 64
 def points(salt: str) -> list[int]:
     """Numbers of calls, from a seeded sample."""
     return sorted(random.Random(f"{SEED} {salt}").sample(range(1, CALLS + 1), CUTS))
-
-
-def run_until(ground: Ground, disk: Forgetful, which: str, *words: str) -> str | None:
-    """Run until a call was made, as `cut-after` takes it; which it was, or None: it never came."""
-    disk.ask(f"cut-after {which}")
-    run = started(ground, *(words or ("run", "w", "47")))
-    until(lambda: disk.ask("told")["cut"] or run.poll() is not None, 30, f"call {which}")
-    found: str | None = disk.ask("told")["cut"]
-    return found
 
 
 def cut_after(base: Path, which: str, ignored: Sequence[str] = ()) -> str | None:

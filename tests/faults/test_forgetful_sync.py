@@ -15,6 +15,7 @@ it did. Looked through for this, with what makes each sound:
 - history, RESPONSE.md, latest.json: made from the above again.
 """
 
+import random
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +30,11 @@ from tests.faults.forgetting import (
     goes_on,
     mounted,
     pull_the_plug,
+    run_until,
     sweep,
 )
+from tests.faults.kill_points import SEED, WHOLE
+from tests.faults.power_cuts import end_all
 from tests.faults.three_phases import acts
 from tests.integration.supervise.room import Room
 from tests.support.ground import WAIT, Done, Ground, dead, kill, phase
@@ -40,10 +44,10 @@ SYNCS: Final = 33
 """Files that are synced in a run."""
 
 
-def run_failing(ground: Ground, disk: Forgetful, which: str) -> tuple[Done, str | None]:
-    """A run in which one sync of a file fails, as `fail` takes it; the file."""
+def failing(ground: Ground, disk: Forgetful, which: str, *words: str) -> tuple[Done, str | None]:
+    """A command during which one sync of a file fails, as `fail` takes it; the file."""
     disk.ask(f"fail {which}")
-    done = ground.adw("run", "w", "47")
+    done = ground.adw(*words)
     with (ground.base / "counts" / "stdout").open("a") as file:
         file.write(done.stdout)
     ground.all_gone()
@@ -69,18 +73,23 @@ def assert_loud(done: Done, failed: str) -> None:
     assert "Traceback" not in done.stderr, done.told()
 
 
+def ends_well(ground: Ground, disk: Forgetful) -> None:
+    """Resume, cut the power, resume again."""
+    assert acts(ground) <= 1
+    goes_on(ground)
+    before = evidence(ground)
+    pull_the_plug(ground, disk)
+    assert_kept(before, ground)
+    goes_on(ground)
+
+
 def failed_at(base: Path, which: str) -> str | None:
     """Fail a sync, resume, cut the power, resume again; the file."""
     with forgetting(base) as (ground, disk):
-        done, failed = run_failing(ground, disk, which)
+        done, failed = failing(ground, disk, which, "run", "w", "47")
         if failed is not None:
             assert_loud(done, failed)
-        assert acts(ground) <= 1
-        goes_on(ground)
-        before = evidence(ground)
-        pull_the_plug(ground, disk)
-        assert_kept(before, ground)
-        goes_on(ground)
+        ends_well(ground, disk)
     return failed
 
 
@@ -137,3 +146,26 @@ def test_P2_P4_the_last_word_of_a_supervisor_that_is_gone_is_heard(tmp_path: Pat
 @pytest.mark.fault("F19", by="a forgetful FUSE file system fails each sync of a file in a run")
 def test_P2_P4_P9_a_sync_that_failed_is_told_and_not_believed_later(tmp_path: Path) -> None:
     sweep(tmp_path, range(1, SYNCS + 1), failed_at)
+
+
+def failed_in_resume(base: Path, which: str) -> str | None:
+    """Kill all of adw after a call, fail a sync of the resume, and as `failed_at`; the file."""
+    first, second = which.split("+")
+    with forgetting(base) as (ground, disk):
+        run_until(ground, disk, first)
+        end_all(ground)
+        disk.ask("heal")
+        done, failed = failing(ground, disk, second, "resume", ground.adw_id)
+        if failed is not None:
+            assert_loud(done, failed)
+        ends_well(ground, disk)
+    return failed
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1100)
+@pytest.mark.fault("F19", by="the same in a resume, after all of adw was killed")
+def test_P2_P4_P9_a_sync_that_failed_in_a_resume_is_not_believed_later(tmp_path: Path) -> None:
+    dice = random.Random(f"{SEED} resume")
+    both = [(dice.randint(60, 160), dice.randint(1, 8)) for _ in range(150 if WHOLE else 24)]
+    sweep(tmp_path, [f"{first}+{second}" for first, second in both], failed_in_resume)
