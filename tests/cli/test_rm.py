@@ -293,11 +293,11 @@ def test_case_C12_a_process_that_works_in_the_tree_keeps_it(repo: Repo, tree: Tr
     )
     try:
         until(lambda: os.readlink(f"/proc/{process.pid}/cwd") == str(tree.path.resolve()))
+        name = Path(f"/proc/{process.pid}/comm").read_text().strip()
         found = tree.parts()
     finally:
         process.communicate(b"\n")
 
-    name = Path(f"/proc/{os.getpid()}/comm").read_text().strip()[:6]
     assert found["worktree"][0] == "kept"
     assert found["worktree"][1].startswith(f"process {process.pid} ({name}")
     assert tree.parts()["worktree"][0] == "removed"
