@@ -2,6 +2,7 @@
 
 import compileall
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import adw
 from adw.supervise import cgroups
+from tests.faults.recorded_run import Replayed, recorded
 from tests.support.ground import Ground
 
 MakeGround = Callable[..., Ground]
@@ -38,6 +40,22 @@ def make_ground(tmp_path: Path) -> Iterator[MakeGround]:
     yield make
     for ground in made:
         ground.end()
+
+
+@pytest.fixture(scope="session")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    """A run of the three phases, recorded once."""
+    return recorded(tmp_path_factory.mktemp("replay") / "ground")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a place: thousands of small files are written."""
+    shared = Path("/dev/shm") / f"adw-test-{os.getpid()}"
+    found = shared if os.access("/dev/shm", os.W_OK) else tmp_path / "laid"
+    found.mkdir(mode=0o700)
+    yield found
+    shutil.rmtree(found)
 
 
 @pytest.fixture(params=["cgroup", "tag"])

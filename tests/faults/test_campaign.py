@@ -31,11 +31,3 @@ def test_double_kills_leave_one_body_one_outcome_and_no_survivor_untold(
     done = campaign.doubles
     wrong = campaign.wrong
     counted(done, done, done - len(wrong), what=f"double kills, {mode}", wrong=wrong)
-
-
-@pytest.mark.sweep
-def test_ending_a_process_group_only_is_found(tmp_path: Path) -> None:
-    campaign = Campaign("cgroup", SEED, plant="group_only")
-    campaign.run(tmp_path, 30, most_wrong=2)
-    assert campaign.counts["met, NOT told"] > 0
-    assert campaign.counts["left, NOT told"] > 0

@@ -195,29 +195,3 @@ def test_killed_twice(tmp_path: Path, *, probes: bool) -> None:
     for name in ("all well", "took hold, answer lost", "the look-up is cut"):
         sweep.run(name, probes=probes, twice=True)
     sweep.tell("twice, " + ("looked up" if probes else "settled"))
-
-
-def _blind(*_: object, **__: object) -> None:
-    """A look-up that is never made."""
-
-
-def _late(path: str, record: object) -> None:
-    """An intent that is never written."""
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("_look", _blind), ("_save", _late), ("_unknown", _blind)]
-)
-def test_the_sweep_sees_a_planted_bug(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
-) -> None:
-    sweep = Sweep(tmp_path)
-    monkeypatch.setattr(effects, name, value)
-
-    with pytest.raises(AssertionError):
-        _run_and_tell(sweep, probes=name == "_look")
-
-
-def _run_and_tell(sweep: Sweep, *, probes: bool) -> None:
-    sweep.run("took hold, answer lost", probes=probes)
-    sweep.tell("with a planted bug")

@@ -19,7 +19,7 @@ from adw.app import publish
 from adw.core.graph import Output, Repair, Retry
 from adw.core.interfaces import LaunchSpec
 from adw.errors import AdwError, EnvironmentFault
-from adw.store import attempts, effects, files
+from adw.store import attempts, effects
 from adw.store.state import load_state
 from tests.faults.conftest import swept
 from tests.faults.failing_calls import Killed, failing
@@ -287,25 +287,3 @@ def test_P1_P3_P4_P8_P9_a_fault_in_the_sitting_that_mends_a_fault(place: Path) -
     # A second sitting makes fewer calls than a whole run: those that never came are no points.
     tally(fired, fired, what=f"two faults, seed {SEED}", wrong=wrong)
     assert fired > PAIRS / 2
-
-
-def test_a_write_that_is_not_gone_on_with_is_seen(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bug of a single write, planted."""
-
-    def once(fd: int, data: bytes) -> None:
-        vars(files)["os"].write(fd, data)  # the stand-in, where there is one
-
-    monkeypatch.setattr(files, "write_all", once)
-    seen = 0
-    try:
-        for at in range(1, 20, 4):
-            run = Run(place / str(at))
-            try:
-                try_at(run, "short", at, errno.EIO)
-            except (AssertionError, AdwError, ValueError):
-                seen += 1
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    assert seen > 1
