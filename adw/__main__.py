@@ -29,7 +29,10 @@ def main() -> int:
     if _needs_nursery(args):
         from adw.supervise import nursery as room
 
-        nursery = room.start()
+        try:
+            nursery = room.start()
+        except OSError:
+            nursery = None  # one is started when it is needed; if that fails too, it is told
     from adw.cli.main import main as command_line
 
     return command_line(args, nursery)

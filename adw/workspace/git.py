@@ -10,6 +10,7 @@ Filters of the user (clean, smudge) run in both: without them a checkout has oth
 """
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -26,6 +27,9 @@ Kind = Literal["read", "commit"]
 
 OLDEST: Final = (2, 36)  # the first with core.fsync
 LOCK_WAIT_S: Final = 10.0
+_MORE_PROCESSES: Final = (
+    "raise the limit on processes: `ulimit -u`, or pids.max of the control group"
+)
 _STDERR_LINES: Final = 6
 _CHUNK: Final = 1 << 16
 _COMMAND_LIMIT: Final = 200  # characters of a command shown in an error
@@ -280,6 +284,12 @@ def _spawn(
         raise EnvironmentFault(
             detail="`git` is not on PATH", reason=None, fix="install git 2.36 or newer"
         ) from None
+    except OSError as error:
+        if error.errno not in {errno.EAGAIN, errno.ENOMEM}:
+            raise
+        raise EnvironmentFault(
+            detail="`git` could not be started", reason=error.strerror, fix=_MORE_PROCESSES
+        ) from error
 
 
 @contextlib.contextmanager
