@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
+from adw.app.standing_still import stopped
 from adw.core.isolation import NONE
 from adw.errors import AdwError, StateError
 from adw.store import attempts, files, runs
@@ -53,6 +54,7 @@ def status(run_dir: str) -> dict[str, Any]:
         "tree_end": view["tree_end"],
         "isolation": NONE,
         "living": [{"child_id": child, "pid": pid} for child, pid in living.items()],
+        "stopped": stopped(run_dir, living, held=held) if held or living else [],
         "state": state,
         "phases": phases,
     }

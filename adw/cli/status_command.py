@@ -31,7 +31,8 @@ def command(adw_id: str | None, *, as_json: bool) -> int:
     if as_json:
         print_json(view)
     else:
-        show([*_head(view, run_dir), "", *_phases(view), *_living(view), *_damage(run_dir)])
+        more = [*_living(view), *_stopped(view), *_damage(run_dir)]
+        show([*_head(view, run_dir), "", *_phases(view), *more])
     return 0
 
 
@@ -127,6 +128,17 @@ def _living(view: dict[str, Any]) -> list[str]:
         phase, _, attempt = each["child_id"].rpartition("-")
         process = f", process {each['pid']}" if each["pid"] else ""
         lines.append(f"phase {phase} still runs (attempt {attempt}{process})")
+    return ["", *lines] if lines else []
+
+
+def _stopped(view: dict[str, Any]) -> list[str]:
+    """Processes of adw that somebody stopped, and how each goes on."""
+    lines = []
+    for each in view["stopped"]:
+        of = f" of {each['child_id']}" if each["child_id"] else ""
+        who = "adw" if each["process"] == "adw" else f"the {each['process']}{of}"
+        lines.append(f"{who} stands still: process {each['pid']} is stopped")
+        lines.append(f"  hint: kill -CONT {each['pid']}")
     return ["", *lines] if lines else []
 
 

@@ -57,6 +57,17 @@ class Living(Document):
     """Process id of its body; null before it runs."""
 
 
+class Stopped(Document):
+    """A process of adw that was stopped (SIGSTOP): it does nothing until it is continued."""
+
+    process: Literal["adw", "nursery", "supervisor"]
+    """Which of its processes."""
+    child_id: ChildId | None
+    """The attempt of a supervisor; null for the others."""
+    pid: int
+    """Its process id."""
+
+
 class _Head(Document):
     schema_version: Literal[1]
     """Version of this document."""
@@ -104,6 +115,8 @@ class RunView(_Head):
     """Whether a person paused it; `adw resume --all` leaves it alone."""
     living: list[Living]
     """Attempts that live now."""
+    stopped: list[Stopped]
+    """Processes of adw that stand still; `kill -CONT` lets each go on."""
     state: ADWStateData
     """The state file, whole."""
 

@@ -45,7 +45,7 @@ HEAD: dict[str, Any] = {
     "phases": [{"phase": "plan", "status": "pending", "attempts": []}],
 }
 LATEST = {**HEAD, "state_sha256": "0" * 64, "closing": None, "left": None, "updated_at": NOW}
-STATUS = {**HEAD, "paused": False, "living": [], "state": {"adw_id": "cc73faf1"}}
+STATUS = {**HEAD, "paused": False, "living": [], "stopped": [], "state": {"adw_id": "cc73faf1"}}
 TREE = {"line": "tree", "proved": True, "survivors": []}
 SETTLEMENT = {
     "effect": f"effects/{'0' * 64}.json",
