@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from adw.cli.output import escaped, print_json
+from adw.cli.output import escaped, print_json, put
 
 if TYPE_CHECKING:
     from adw.app.demo import Outcome
@@ -124,5 +124,4 @@ def _program() -> str:
 
 
 def _print(*lines: str) -> None:
-    sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines))
-    sys.stdout.flush()
+    put("".join(f"{escaped(line)}\n" for line in lines))

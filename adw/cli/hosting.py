@@ -1,5 +1,6 @@
 """What `run` and `resume` share: who watches, what is printed at the end, one process a run."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -7,8 +8,8 @@ from typing import Any
 
 from adw.app.sitting import Host, Interrupted, Sitting
 from adw.app.spawning import Line
-from adw.cli.output import print_json, say
-from adw.cli.progress import LiveTable, PlainLines, Silent, silence_stdout
+from adw.cli.output import print_json, put, say
+from adw.cli.progress import LiveTable, PlainLines, Silent
 
 
 def conduct(
@@ -56,10 +57,9 @@ def conduct(
         if isinstance(reporter, LiveTable):
             reporter.end()
     if announce_fd is None:
-        try:
+        # Where nobody reads, the exit code still says how the run ended.
+        with contextlib.suppress(BrokenPipeError):
             _closing_words(places, adw_id, as_json=as_json)
-        except BrokenPipeError:  # nobody reads; the exit code still says how the run ended
-            silence_stdout()
     return code
 
 
@@ -89,9 +89,8 @@ def _closing_words(places: Any, adw_id: str, *, as_json: bool) -> None:
         print_json(view)
         return
     reason = f": {view['reason']}" if view["reason"] else ""
-    sys.stdout.write(f"run {adw_id} {view['status']}{reason}\n")
-    if view["next_action"]:
-        sys.stdout.write(f"  next: {view['next_action']}\n")
+    action = f"  next: {view['next_action']}\n" if view["next_action"] else ""
+    put(f"run {adw_id} {view['status']}{reason}\n{action}")
 
 
 def spawn_each(commands: list[list[str]], *, detach: bool) -> int:

@@ -1,19 +1,17 @@
 """How reading commands lay out what they found: columns, instants, durations, all of it escaped."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from adw.cli.output import escaped, table
+from adw.cli.output import escaped, put, table
 
 NONE: Final = "-"
 
 
 def show(lines: Iterable[str]) -> None:
     """Print lines; a control character in one of them is shown, so it cannot begin another."""
-    sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines))
-    sys.stdout.flush()
+    put("".join(f"{escaped(line)}\n" for line in lines))
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from adw.cli.arguments import complete_phase, json_option, run_argument, run_dir_of
-from adw.cli.output import escaped, print_json, say
+from adw.cli.output import escaped, print_json, put, say
 
 FOLLOW_S: Final = 0.2
 _CHUNK: Final = 1 << 16
@@ -149,11 +149,11 @@ class Printer:
             return
         decoder = self._decoders.setdefault(path, codecs.getincrementaldecoder("utf-8")("replace"))
         text = decoder.decode(data).replace("\r\n", "\n")
-        sys.stdout.write(escaped(text, keep="\n\t"))
+        put(escaped(text, keep="\n\t"))
 
     def _put(self, data: bytes) -> None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        put(data)
 
 
 def _check_attempt(run_dir: str, phase: str, attempt: int) -> None:

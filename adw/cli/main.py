@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from adw.cli.output import print_error
+from adw.cli.output import print_error, silence_stdout
 
 if TYPE_CHECKING:
     from adw.errors import EnvironmentFault
@@ -73,8 +73,6 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            from adw.cli.progress import silence_stdout
-
             silence_stdout()
             return 0
 

@@ -1,8 +1,11 @@
 """What goes to stdout and stderr: JSON, plain lines, escaped text of strangers."""
 
+import contextlib
+import errno
 import json
 import os
 import re
+import stat
 import sys
 from typing import Any, Final
 
@@ -22,8 +25,7 @@ def print_json(value: Any) -> None:
     if sys.stdout.isatty():  # JSON escapes C0 alone
         text = _UNSAFE.sub(lambda m: m[0] if m[0] == "\n" else json.dumps(m[0])[1:-1], text)
     # Bytes of a path that are no UTF-8 become `\udcff`, which JSON knows too.
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode())
-    sys.stdout.flush()
+    put(text.encode("utf-8", "backslashreplace").decode())
 
 
 def print_bytes(data: bytes) -> None:
@@ -32,16 +34,46 @@ def print_bytes(data: bytes) -> None:
     if sys.stdout.isatty():
         text = data.decode("utf-8", "backslashreplace")
         data = escaped(text, keep="\n\t").encode("utf-8", "backslashreplace")
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    put(data)
+
+
+def put(what: str | bytes) -> None:
+    """Write to stdout at once.
+
+    Raises:
+        BrokenPipeError: The reader has left; so has a terminal that was closed, which the kernel
+            tells by EIO, as it does a disk that fails.
+        OSError: It cannot be written otherwise.
+    """
+    try:
+        if isinstance(what, str):
+            sys.stdout.write(what)
+            sys.stdout.flush()
+        else:
+            sys.stdout.buffer.write(what)
+            sys.stdout.buffer.flush()
+    except OSError as error:
+        closed = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+        if not closed and not isinstance(error, BrokenPipeError):
+            raise
+        silence_stdout()  # what is still in its buffer would fail once more at the end
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+
+
+def silence_stdout() -> None:
+    """Send what is still written to stdout nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def print_error(error: AdwError, *, as_json: bool) -> int:
     """Print an expected error; returns its exit code."""
-    if as_json:
-        print_json(error.as_json())
-    else:
-        sys.stderr.write(escaped(error.render(), keep="\n") + "\n")
+    with contextlib.suppress(OSError):  # where nobody reads it the exit code still tells
+        if as_json:
+            print_json(error.as_json())
+        else:
+            sys.stderr.write(escaped(error.render(), keep="\n") + "\n")
     return int(error.exit_code)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from adw import clock
 from adw.app.publish import failure_words
-from adw.cli.output import color_wanted, escaped
+from adw.cli.output import color_wanted, escaped, silence_stdout
 from adw.core.view import PhaseBoard
 
 REFRESH_S: Final = 0.25
@@ -194,10 +194,3 @@ def tail_lines(attempt_dir: str, count: int) -> list[str]:
             newest = (info.st_mtime, data)
     lines = newest[1].decode("utf-8", "replace").rstrip().split("\n")
     return [escaped(line.rstrip("\r"), keep="\t") for line in lines[-count:]] if newest[1] else []
-
-
-def silence_stdout() -> None:
-    """Send what is still written to stdout nowhere."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
