@@ -16,7 +16,7 @@ from adw.errors import AdwError
 from adw.store import attempts, effects, files
 from adw.store.state import load_state
 from tests.faults.recording import Op
-from tests.faults.replay import Disk, Tree, choices
+from tests.faults.replay import Disk, Ordered, Tree, choices, prefixes
 
 _TOLD: Final = re.compile(r"^\S+ +(\w+) +(done|failed)\b.*?\(attempt (\d+)")
 
@@ -80,7 +80,7 @@ class Searched:
     wrong: list[str] = field(default_factory=list)
 
 
-def search(run: Recorded, place: Path, *, seed: int, most: int) -> Searched:
+def search(run: Recorded, place: Path, *, seed: int, most: int, ordered: bool = False) -> Searched:
     """Cut the power after each call, and look at what may be left.
 
     Args:
@@ -88,15 +88,17 @@ def search(run: Recorded, place: Path, *, seed: int, most: int) -> Searched:
         place: Empty folder, in memory at best, where each state is laid out.
         seed: Of the samples.
         most: Choices at each instant.
+        ordered: By the model of a journal, whose choices are all tried; else by the weakest.
     """
     found = Searched()
     rng = random.Random(seed)
     laid = Laid(place)
     trees: set[bytes] = set()
     pairs: set[tuple[bytes, str]] = set()
-    for number, disk, told in instants(run):
+    for number, disk, told in instants(run, Ordered if ordered else Disk):
         found.crashes += 1
-        for chosen in choices(disk.pending, rng, most):
+        pending = disk.pending
+        for chosen in prefixes(pending) if ordered else choices(pending, rng, most):
             tree = disk.after_cut(chosen)
             digest = _digest(tree)
             trees.add(digest)
@@ -112,10 +114,10 @@ def search(run: Recorded, place: Path, *, seed: int, most: int) -> Searched:
     return found
 
 
-def instants(run: Recorded) -> Iterator[tuple[int, Disk, Told]]:
+def instants(run: Recorded, model: type[Disk] = Disk) -> Iterator[tuple[int, Disk, Told]]:
     """The folder and what was told, after each call."""
     root = os.path.dirname(run.agents)
-    disk, told = Disk(root), Told()
+    disk, told = model(root), Told()
     for number, op in enumerate(run.ops):
         if op.path.startswith(f"{run.counts}/"):
             if op.call == "write":

@@ -1,13 +1,20 @@
-"""What a power cut may leave of recorded calls, by the weakest model of a file system.
+"""What a power cut may leave of recorded calls, by two models of a file system.
 
+The weakest (`Disk`, `choices`):
 fsync of a file keeps that file's content and size; fsync of a folder keeps that folder's entries.
 Everything else may be there or not, each by itself: an entry that was made, renamed or removed;
 a write, wholly, by half, as zeros, or not at all. A rename is one change, as POSIX has it.
 
+The ordered one (`Ordered`, `prefixes`), as ext4 with its journal: changes are kept in their order,
+the last one perhaps by half, and any sync keeps all changes before it. It is the kinder of the two:
+what holds in the weakest model holds here.
+
 Source: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, the weakest of the
-persistence models there.
+persistence models there; the kernel's Documentation/filesystems/ext4/journal.rst.
 """
 
+import itertools
+import math
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,6 +206,23 @@ class Disk:
         return found
 
 
+class Ordered(Disk):
+    """A disk with a journal: any sync keeps all that was done before it."""
+
+    def _sync(self, op: Op) -> None:
+        if op.number not in self._begun:
+            return
+        *_, count = self._begun.pop(op.number)
+        for change in self.pending:
+            if change.number <= count:
+                if change.inode:
+                    node = self.inodes[change.inode]
+                    node.kept = _written(node.kept, change, "whole")
+                for folder, name, other in change.entries:
+                    _name(self.inodes[folder].kept_entries, name, other)
+        self.pending = [change for change in self.pending if change.number > count]
+
+
 def _name(entries: dict[str, int], name: str, number: int) -> None:
     if number:
         entries[name] = number
@@ -230,6 +254,11 @@ def choices(pending: Sequence[Change], rng: random.Random, most: int) -> Iterato
         most: So many at the most.
     """
     count = len(pending)
+    ways = [("", *HOW) if change.data is not None else ("", "whole") for change in pending]
+    if math.prod(map(len, ways)) <= most:
+        for each in itertools.product(*ways):
+            yield {place: how for place, how in enumerate(each) if how}
+        return
     every = dict.fromkeys(range(count), "whole")
     yield {}
     yield every
@@ -248,3 +277,12 @@ def choices(pending: Sequence[Change], rng: random.Random, most: int) -> Iterato
         told.append({place: rng.choice(HOW) if rng.random() < 0.2 else "whole" for place in kept})
     rng.shuffle(told)
     yield from told[: max(0, most - 2)]
+
+
+def prefixes(pending: Sequence[Change]) -> Iterator[dict[int, str]]:
+    """What may have been kept where changes are kept in their order; the last write perhaps torn."""
+    yield {}
+    for end, change in enumerate(pending):
+        before = dict.fromkeys(range(end), "whole")
+        for how in HOW if change.data is not None else ("whole",):
+            yield {**before, end: how}

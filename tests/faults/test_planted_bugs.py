@@ -61,12 +61,14 @@ class Bench:
 # --- the kits: what each says of a bug -------------------------------------------------------
 
 
-def replay(fault: Callable[[Recorded], list[Op]]) -> Callable[[Bench], list[str]]:
+def replay(
+    fault: Callable[[Recorded], list[Op]], *, ordered: bool = False
+) -> Callable[[Bench], list[str]]:
     """Power cuts of a recorded run."""
 
     def look(bench: Bench) -> list[str]:
         run = recorded_run.broken(bench.replayed.run, fault)
-        return search(run, bench.memory, seed=SEED, most=8).wrong
+        return search(run, bench.memory, seed=SEED, most=8, ordered=ordered).wrong
 
     return look
 
@@ -168,6 +170,11 @@ BUGS: Final[Mapping[str, tuple[Callable[[Bench], list[str]], str, bool]]] = {
     "replaced in place": (replay(recorded_run.in_place), "the state cannot be read", True),
     # Beyond the eight that any durable program can have, those of this one.
     "go before the commit": (replay(recorded_run.go_before_commit), "are recorded", True),
+    "go before the commit, with a journal": (
+        replay(recorded_run.go_before_commit, ordered=True),
+        "are recorded",
+        True,
+    ),
     "receipt not synced": (
         replay(recorded_run.receipt_not_synced),
         "an effect was done without a durable intent",

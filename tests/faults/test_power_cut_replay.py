@@ -48,6 +48,18 @@ def test_P1_P2_P3_whatever_a_power_cut_leaves_is_sound(
 
 
 @pytest.mark.sweep
+@pytest.mark.fault("F31", "F34", "F35", "F36", by="replay, changes kept in order as by a journal")
+def test_P1_P2_P3_whatever_a_journal_leaves_is_sound(
+    replayed: Replayed, place: Path, counted: Counted
+) -> None:
+    found = search(replayed.run, place, seed=SEED, most=0, ordered=True)
+
+    checked = found.checked
+    counted(checked, checked, checked - len(found.wrong), what="ordered", wrong=found.wrong)
+    assert found.states > 100
+
+
+@pytest.mark.sweep
 @pytest.mark.timeout(1100)
 @pytest.mark.fault("F31", "F40", by="replay of un-synced calls, then a real resume")
 @pytest.mark.parametrize("part", range(PARTS))
