@@ -10,18 +10,13 @@ from typing import Any
 import pytest
 
 from tests.faults.conftest import disable, swept
+from tests.support.namespaces import INSIDE, needs_pid_namespace
 
 REPOSITORY = Path(__file__).parents[2]
-INSIDE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-
-
-@pytest.fixture
-def _may() -> None:
-    if subprocess.run([*INSIDE, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no PID namespace may be made here: reuse of process ids was NOT tested")
 
 
 def after(base: Path, mode: str, *words: str, keep: bool) -> dict[str, Any]:
+    needs_pid_namespace()
     asked = json.dumps({"env": disable(mode), "words": words, "keep": keep})
     command = [*INSIDE, sys.executable, "-m", "tests.faults.given_again", str(base), asked]
     done = subprocess.run(
@@ -32,7 +27,6 @@ def after(base: Path, mode: str, *words: str, keep: bool) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.usefixtures("_may")
 @pytest.mark.fault("F57", by="numbers given to strangers (ns_last_pid) in a PID namespace")
 @pytest.mark.parametrize("keep", swept([False, True], True))
 def test_P11_a_resume_neither_adopts_nor_harms_who_has_the_numbers_now(
@@ -46,7 +40,6 @@ def test_P11_a_resume_neither_adopts_nor_harms_who_has_the_numbers_now(
 
 
 @pytest.mark.sweep
-@pytest.mark.usefixtures("_may")
 @pytest.mark.fault("F57", by="numbers given to strangers (ns_last_pid) in a PID namespace")
 @pytest.mark.parametrize("keep", [False, True])
 def test_P11_a_cancel_ends_what_is_left_and_no_stranger(

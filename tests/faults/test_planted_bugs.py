@@ -27,6 +27,7 @@ from tests.faults.recording import Op
 from tests.faults.test_effect_killed import Sweep
 from tests.faults.test_whole_run_calls import Run, try_at
 from tests.support.ground import WAIT, Ground, phase
+from tests.support.namespaces import INSIDE, needs_pid_namespace
 from tests.support.wait import until
 
 REPOSITORY: Final = Path(__file__).parents[2]
@@ -131,14 +132,14 @@ def two_namespaces(base: Path, plant: str) -> list[str]:
     Returns:
         The bodies that ran while the first orchestrator lived.
     """
+    needs_pid_namespace()
     ground = Ground(base / "ground", {"one": phase(WAIT)}, env={"ADW_DISABLE": "cgroup"})
     adw = (sys.executable, "-m", "tests.faults.planted", plant)
-    inside = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     try:
         first = ground.start("run", "w", "47", argv=adw, PYTHONPATH=str(REPOSITORY))
         body = ground.pid()
         second = ground.start(
-            "resume", ground.adw_id, wrap=inside, argv=adw, PYTHONPATH=str(REPOSITORY)
+            "resume", ground.adw_id, wrap=INSIDE, argv=adw, PYTHONPATH=str(REPOSITORY)
         )
         until(lambda: len(ground.ran("one")) > 1 or second.poll() is not None, 30, "second adw")
         assert first.poll() is None
