@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,14 @@ class Group:
         words = (self.path / _KILLS[self.version]).read_text().split()
         return int(words[words.index("oom_kill") + 1])
 
+    def ended(self) -> bool:
+        """Kill whoever is left; whether nobody was."""
+        left = self.members()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not left
+
 
 @contextlib.contextmanager
 def group(controller: str, limit: int | None = None) -> Iterator[Group]:
@@ -75,5 +84,8 @@ def group(controller: str, limit: int | None = None) -> Iterator[Group]:
             made.limit(limit)
         yield made
     finally:
-        until(lambda: not made.members(), what="end of all in the group")
-        path.rmdir()
+        try:
+            until(lambda: not made.members(), what="end of all in the group")
+        finally:
+            until(made.ended, what="end of all that were killed in the group")
+            path.rmdir()
