@@ -22,6 +22,7 @@ from typing import Any, Final
 import pytest
 
 from adw.errors import StoreError
+from tests.faults.conftest import swept
 from tests.faults.forgetting import (
     Forgetful,
     assert_kept,
@@ -94,7 +95,7 @@ def failed_at(base: Path, which: str) -> str | None:
 
 
 @pytest.mark.fault("F19", by="a forgetful FUSE file system fails the sync of an exit line")
-@pytest.mark.parametrize("child", ["build-1", "test-2"])
+@pytest.mark.parametrize("child", swept(["build-1", "test-2"], "build-1"))
 def test_P2_P4_an_end_that_could_not_be_synced_is_told_and_written_anew(
     tmp_path: Path, child: str
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import MakeGround
+from tests.faults.conftest import MakeGround, swept
 from tests.support.ground import ADW, WAIT, Done, Ground, dead, phase
 from tests.support.wait import until
 
@@ -93,7 +93,7 @@ def test_a_run_whose_terminal_closes_goes_on_to_its_end(
 
 
 @pytest.mark.fault("F10", by="SIGQUIT, SIGPIPE")
-@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGPIPE])
+@pytest.mark.parametrize("number", swept([signal.SIGQUIT, signal.SIGPIPE], signal.SIGQUIT))
 def test_a_signal_that_nobody_expects_leaves_a_run_that_goes_on_or_is_resumed(
     make_ground: MakeGround, number: signal.Signals
 ) -> None:

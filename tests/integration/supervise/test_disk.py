@@ -101,6 +101,7 @@ def test_a_root_within_another_counts_once(room: Room, roots: Roots) -> None:
     assert room.record("build-1").reason is None
 
 
+@pytest.mark.sweep
 def test_a_slow_writer_is_found_while_it_runs(room: Room, roots: Roots) -> None:
     """What the disks have free tells nothing where as much is freed elsewhere."""
     text = f"for i in $(seq 24); do {MIB}; done > tree/x; rm .other; touch written; sleep 60"
@@ -136,6 +137,7 @@ def test_a_fast_writer_is_found_long_before_the_next_walk(room: Room, roots: Roo
     assert time.monotonic() - begun < 3  # walks are ten seconds apart
 
 
+@pytest.mark.sweep
 def test_without_a_limit_a_supervisor_sleeps(room: Room, roots: Roots) -> None:
     """And with one it wakes twice a second, for microseconds."""
     for number, limit in enumerate((None, LIMIT)):
