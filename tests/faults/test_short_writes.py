@@ -27,7 +27,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_shim_shortens_writes(env: dict[str, str], tmp_path: Path) -> None:
-    code = "import os; print(os.write(os.open('x', os.O_CREAT | os.O_WRONLY), b'four'))"
+    code = "import os; print(os.write(os.open('x', os.O_CREAT | os.O_WRONLY), b'plan'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **env},
@@ -36,7 +36,7 @@ def test_the_shim_shortens_writes(env: dict[str, str], tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == b"2\n"
-    assert (tmp_path / "x").read_bytes() == b"fo"
+    assert (tmp_path / "x").read_bytes() == b"pl"
     assert (tmp_path / "shortened").read_bytes() == b"."
 
 
