@@ -11,7 +11,7 @@ FAULTS: Final = {
     "F6": "supervisor dies before the body may start",
     "F7": "supervisor dies after the body, before the exit line",
     "F8": "exit line durable, orchestrator dies before it records it",
-    "F9": "supervisor stopped (SIGSTOP)",
+    "F9": "orchestrator, nursery or supervisor stopped (SIGSTOP)",
     "F10": "TERM, INT, HUP, PIPE, QUIT; the terminal closed",
     "F11": "a second signal during the stop",
     "F12": "two resumes of one run at once",

@@ -130,7 +130,7 @@ def test_a_signal_that_nobody_expects_leaves_a_run_that_goes_on_or_is_resumed(
         ("resume",),
         pytest.param(("resume", "--json"), marks=pytest.mark.sweep),
         pytest.param(("logs",), marks=pytest.mark.sweep),
-        ("status",),
+        pytest.param(("status",), marks=pytest.mark.sweep),
     ],
     ids=" ".join,
 )

@@ -205,5 +205,6 @@ def test_the_kit_goes_red(
     assert any(said in line for line in found), found
 
 
+@pytest.mark.sweep
 def test_P6_without_the_bug_another_namespace_is_no_way_in(tmp_path: Path) -> None:
     assert two_namespaces(tmp_path, "") == ["one-1"]

@@ -128,6 +128,7 @@ def test_a_disk_that_has_less_left_than_its_reserve_ends_the_body(room: Room, ro
     assert str(found.error).endswith("; `adw gc` removes runs that are over")
 
 
+@pytest.mark.sweep
 def test_a_fast_writer_is_found_long_before_the_next_walk(room: Room, roots: Roots) -> None:
     text = f"sleep 1.3; touch begun; while :; do {MIB}; done > tree/fill"
     room.shell("build-1", text, disk_bytes=LIMIT, disk_roots=roots)

@@ -49,6 +49,7 @@ def test_who_gives_up_is_told_nothing_and_at_once(large: Path) -> None:
     assert "M of it are in here itself; " in str(gauge.measure(lambda: False))
 
 
+@pytest.mark.sweep
 def test_between_slices_is_rest(large: Path) -> None:
     gauge = Gauge(100 << 20, 0, [("here", str(large))])
     time.sleep(1.05)  # the first walk is due
@@ -57,6 +58,7 @@ def test_between_slices_is_rest(large: Path) -> None:
     assert gauge.next_at - begun >= 0.2
 
 
+@pytest.mark.sweep
 def test_a_walk_that_has_passed_the_limit_makes_haste(
     large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
