@@ -327,7 +327,8 @@ class Trial:
 
     def _check_files(self, adw_id: str, tried: set[str]) -> None:
         for name, lines in self._attempts():
-            count = sum(line["line"] == "exit" for line in lines)
+            # The same one may stand there twice: who adopts it writes it anew before it is believed.
+            count = len({json.dumps(line) for line in lines if line["line"] == "exit"})
             if count > 1 or name not in tried:
                 self.wrong.append(f"{name}: {count} exit lines, recorded: {name in tried}")
         data = files.read(str(self.agents / adw_id / "state" / "task_history.jsonl"))

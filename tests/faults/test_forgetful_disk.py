@@ -34,7 +34,7 @@ from tests.support.wait import until
 
 CALLS: Final = 225
 """Calls of a run that change something, at least: another run has a few more or less."""
-CUTS: Final = CALLS if WHOLE else 64
+CUTS: Final = CALLS if WHOLE else 40
 
 
 def points(salt: str) -> list[int]:

@@ -205,7 +205,8 @@ def exit_code_after(base: Path, fault: Fault) -> int | None:
 def assert_told(ground: Ground, done: Done) -> None:
     """The run ended by itself: well, or with one line of what went wrong where."""
     assert "Traceback" not in done.stderr, done.told()
-    assert done.exit_code in (0, 1, 4) or "is not a valid state file" in done.stderr, done.told()
+    unreadable = "is not a valid state file" in done.stderr or "cannot read `" in done.stderr
+    assert done.exit_code in (0, 1, 4) or (done.exit_code == 2 and unreadable), done.told()
     if done.exit_code >= 2:
         told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         assert len(told) == 1, done.told()
@@ -229,6 +230,11 @@ def loud(fault: Fault, code: int) -> bool:
     of_body = (process, k) == ("supervisor", 2) and name in {"write", "pread64"}
     of_copies = path == "/repo/.git" or path.startswith(_COPIES) or path.endswith(_COPIED)
     return code != 0 or of_copies or (of_body and not fault.paths)
+
+
+def loud_of_its_own(fault: Fault, code: int) -> bool:
+    """As `loud`, for reads: what git wrote is read to spare a git, which is asked in its place."""
+    return loud(fault, code) or not fault.call.path.startswith("/repo/agents")
 
 
 def sweep(
@@ -269,7 +275,7 @@ def sweep(
 )
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
-@pytest.mark.parametrize(("process", "most"), [("orchestrator", 40), ("supervisor", 30)])
+@pytest.mark.parametrize(("process", "most"), [("orchestrator", 36), ("supervisor", 24)])
 def test_P4_an_error_at_each_call_that_changes_a_file(
     process: str, most: int, tmp_path: Path
 ) -> None:
@@ -281,13 +287,13 @@ def test_P4_an_error_at_each_call_that_changes_a_file(
 @pytest.mark.fault("F22", by="strace: an error at each call that reads a file")
 @pytest.mark.sweep
 @pytest.mark.timeout(1100)
-@pytest.mark.parametrize(("process", "most"), [("orchestrator", 20), ("supervisor", 10)])
+@pytest.mark.parametrize(("process", "most"), [("orchestrator", 16), ("supervisor", 8)])
 def test_P4_an_error_at_each_call_that_reads_a_file(
     process: str, most: int, tmp_path: Path
 ) -> None:
     needs_strace()
     calls = baseline(tmp_path / "baseline", process)
-    sweep(tmp_path, faults_of(calls, READING), most)
+    sweep(tmp_path, faults_of(calls, READING), most, loud_of_its_own)
 
 
 @pytest.mark.fault("F24", by="strace: EINTR at each call that may have it")

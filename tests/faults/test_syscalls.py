@@ -166,7 +166,7 @@ def test_every_system_call(tmp_path: Path, process: str, mode: str) -> None:
     """Must show 7; cases A1, B19."""
     needs_strace()
     points = baseline(tmp_path / "baseline", process, mode)
-    sweep(tmp_path, thinned(points, 100), mode)
+    sweep(tmp_path, thinned(points, 60), mode)
 
 
 @pytest.mark.sweep
