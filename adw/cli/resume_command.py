@@ -31,19 +31,24 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     Without ID: the one interrupted run.
     """
     from adw.app.places import find_places, gone_words
+    from adw.errors import ExitCode
 
     places = find_places(os.getcwd())
     if options["all_runs"]:
         flags = {"--no-wait": options["no_wait"], "--update-base": options["update_base"]}
         words = [flag for flag, given in flags.items() if given]
-        found = _interrupted(places)
-        if not found:
+        found, broken = _interrupted(places)
+        for name in broken:
+            say(f"run {name} is broken, and left as it is")
+            say(f"  hint: adw doctor {name}")
+        if not found and not broken:
             say("nothing is interrupted")
             lost = gone_words(len(places.gone()))
             if lost:
                 say(lost)
                 say("  hint: adw doctor")
-        return spawn_each([["resume", name, *words] for name in found], detach=False)
+        code = spawn_each([["resume", name, *words] for name in found], detach=False)
+        return max(code, ExitCode.USAGE) if broken else code
     run_dir = _the_one(places) if adw_id is None else places.run_dir(adw_id)
     from adw.app.running import resume
 
@@ -66,11 +71,15 @@ def command(nursery: Any, /, adw_id: str | None, **options: Any) -> int:
     )
 
 
-def _interrupted(places: Any) -> list[str]:
+def _interrupted(places: Any) -> tuple[list[str], list[str]]:
+    """Runs that go on, and those that may have to but whose files are damaged."""
     from adw.app.reading import listing
 
     runs = listing(places.agents_dir)["runs"]
-    return [run["adw_id"] for run in runs if run["status"] == "interrupted" and not run["paused"]]
+    return (
+        [run["adw_id"] for run in runs if run["status"] == "interrupted" and not run["paused"]],
+        [run["adw_id"] for run in runs if run["status"] == "broken"],
+    )
 
 
 def _the_one(places: Any) -> str:
@@ -85,6 +94,6 @@ def _the_one(places: Any) -> str:
     stopped = [
         f"{run['adw_id']} ({run['status']})"
         for run in found
-        if run["status"] in {"interrupted", "failed", "held", "cancelled"}
+        if run["status"] in {"interrupted", "failed", "held", "cancelled", "broken"}
     ]
     raise ResumeChoice(count=len(interrupted), matches=", ".join(stopped) or "none")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from adw import clock
 from adw.errors import (
     AmbiguousId,
     BusyError,
@@ -299,7 +300,7 @@ def find_run(agents_dir: str, text: str) -> str:
 
 
 def _latest(agents_dir: str, issue: int, text: str) -> str:
-    found = [(state.get("updated_at") or "", name) for name, state in peek(agents_dir, issue)]
+    found = list(_of_issue(agents_dir, issue))
     if not found:
         raise UnknownName(kind="run", name=text, suggestion="adw status", reason=None)
     return max(found)[1]
@@ -316,10 +317,36 @@ def peek(agents_dir: str, issue: int | None = None) -> Iterator[tuple[str, dict[
 
 def live_run_of(agents_dir: str, issue: int) -> str | None:
     """A run of the issue whose orchestrator or attempt lives."""
-    for name, _ in peek(agents_dir, issue):
+    for _, name in _of_issue(agents_dir, issue):
         if alive(os.path.join(agents_dir, name)):
             return name
     return None
+
+
+def _of_issue(agents_dir: str, issue: int) -> Iterator[tuple[str, str]]:
+    """Instant of the last change and id of each run of an issue.
+
+    A run whose state is damaged is one of them by its run.json: if it is the latest, whoever asks
+    for the latest is to hear that it is damaged, and not to meet an older one.
+    """
+    for name in list_ids(agents_dir):
+        run_dir = os.path.join(agents_dir, name)
+        try:
+            state = json.loads(files.read(os.path.join(run_dir, "adw_state.json")))
+            if state.get("issue_number") == issue:
+                yield state.get("updated_at") or "", name
+        except (OSError, ValueError, AttributeError):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                info = json.loads(files.read(os.path.join(run_dir, "run.json")))
+                if info["issue"]["number"] == issue:
+                    yield _last_change(run_dir), name
+
+
+def _last_change(run_dir: str) -> str:
+    """When the state file was changed, or taken away: as instants are written in it."""
+    path = os.path.join(run_dir, "adw_state.json")
+    seen = os.stat(path if os.path.exists(path) else run_dir)
+    return clock.stamp(seen.st_mtime)
 
 
 def _shown(text: str) -> str:

@@ -98,3 +98,49 @@ def test_an_issue_named_twice_is_refused_before_anything_starts(ground: Ground) 
 
     assert (done.exit_code, ground.ids()) == (2, [])
     assert "an issue is named twice" in done.stderr
+
+
+@pytest.fixture
+def two_runs(ground: Ground) -> tuple[str, str]:
+    """The ids of an older, failed run of issue 47, and of the latest one, whose state is empty."""
+    ground.go()
+    assert ground.adw("run", "w", "47").exit_code == 1
+    older = ground.adw_id
+    assert ground.adw("run", "w", "47", "--new").exit_code == 1
+    (latest,) = set(ground.ids()) - {older}
+    (ground.agents / latest / "adw_state.json").write_bytes(b"")
+    return older, latest
+
+
+@pytest.mark.parametrize(
+    "words", [("rm", "--force", "--discard", "--purge"), ("resume",), ("status",), ("show",)]
+)
+def test_the_latest_run_of_an_issue_is_no_older_one_where_it_is_broken(
+    ground: Ground, two_runs: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    older, latest = two_runs
+    done = ground.adw(words[0], "@47", *words[1:])
+    assert done.exit_code == 2, done.told()
+    assert f"{latest}/adw_state.json" in done.stderr
+    assert (ground.agents / older / "adw_state.json").exists()
+
+
+def test_a_broken_run_is_named_by_those_who_go_on_with_all(
+    ground: Ground, two_runs: tuple[str, str]
+) -> None:
+    _, latest = two_runs
+    done = ground.adw("resume", "--all")
+    assert done.exit_code == 2, done.told()
+    assert done.stderr == (
+        f"run {latest} is broken, and left as it is\n  hint: adw doctor {latest}\n"
+    )
+    assert f"{latest} (broken)" in ground.adw("resume").stderr
+
+
+def test_a_broken_run_whose_phase_lives_is_a_live_run_of_its_issue(ground: Ground) -> None:
+    _killed(ground)
+    (ground.run_dir / "adw_state.json").write_bytes(b"")
+    done = ground.adw("run", "w", "47")
+    ground.go()
+    assert done.exit_code == 5, done.told()
+    assert f"issue 47 already has the live run `{ground.adw_id}`" in done.stderr
