@@ -144,3 +144,4 @@ def test_a_broken_run_whose_phase_lives_is_a_live_run_of_its_issue(ground: Groun
     ground.go()
     assert done.exit_code == 5, done.told()
     assert f"issue 47 already has the live run `{ground.adw_id}`" in done.stderr
+    ground.all_gone()
